@@ -1,0 +1,1 @@
+# Install and export rules are added with the consumer project.

@@ -1,0 +1,39 @@
+# Options and the one INTERFACE target that carries language standard, warnings and sanitizers.
+option(HEADRACE_BUILD_TESTS "Build the tests" ON)
+option(HEADRACE_BUILD_BENCH "Build tools/bench" ON)
+option(HEADRACE_BUILD_CLI "Build the headrace binary" ON)
+option(HEADRACE_WERROR "Treat warnings as errors" OFF)
+set(HEADRACE_SANITIZE "" CACHE STRING "Comma-separated sanitizers: address,undefined or thread")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+find_program(HEADRACE_CCACHE ccache)
+if(HEADRACE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${HEADRACE_CCACHE}")
+endif()
+
+add_library(headrace_flags INTERFACE)
+add_library(headrace::flags ALIAS headrace_flags)
+target_compile_features(headrace_flags INTERFACE cxx_std_20)
+# [Note: bits] Contraction would let the compiler fuse a*b+c differently per ISA and per version.
+target_compile_options(headrace_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+target_compile_options(headrace_flags INTERFACE
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>>)
+if(HEADRACE_WERROR)
+  target_compile_options(headrace_flags INTERFACE $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Werror>>)
+endif()
+if(HEADRACE_SANITIZE)
+  target_compile_options(headrace_flags INTERFACE
+    $<BUILD_INTERFACE:-fsanitize=${HEADRACE_SANITIZE};-fno-omit-frame-pointer>)
+  target_link_options(headrace_flags INTERFACE $<BUILD_INTERFACE:-fsanitize=${HEADRACE_SANITIZE}>)
+  if(HEADRACE_SANITIZE MATCHES "undefined")
+    # CAF 0.17 binds null references inside its own headers; with recovery off that kills the process.
+    target_compile_options(headrace_flags INTERFACE
+      $<BUILD_INTERFACE:-fno-sanitize=null;-fno-sanitize-recover=undefined>)
+  endif()
+endif()
