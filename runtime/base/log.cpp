@@ -1,9 +1,9 @@
 #include "runtime/base/log.hpp"
 
-#include <memory>
-
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <memory>
 
 namespace headrace {
 namespace {

@@ -1,10 +1,10 @@
 #include "runtime/base/sha256.hpp"
 
-#include <array>
-
 #include "runtime/base/check.hpp"
 
 #include <openssl/evp.h>
+
+#include <array>
 
 namespace headrace {
 
@@ -44,9 +44,7 @@ std::string Sha256::finish_hex() {
   return hex;
 }
 
-std::string sha256_hex(std::string_view text) {
-  return sha256_hex(std::as_bytes(std::span(text)));
-}
+std::string sha256_hex(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
   Sha256 hash;

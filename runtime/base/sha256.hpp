@@ -1,7 +1,7 @@
 // SHA-256 (FIPS 180-4) through OpenSSL's libcrypto.
 //
-// What it is for: state hashes, config hashes, content identities. What it does not do: keyed digests.
-// Thread rule: distinct objects are independent; a shared object needs outside locking.
+// What it is for: state hashes, config hashes, content identities. What it does not do: keyed
+// digests. Thread rule: distinct objects are independent; a shared object needs outside locking.
 #pragma once
 
 #include <cstddef>

@@ -5,12 +5,12 @@
 // Thread rule: values; distinct objects are independent.
 #pragma once
 
+#include "runtime/base/check.hpp"
+
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
-
-#include "runtime/base/check.hpp"
 
 namespace headrace {
 
@@ -54,7 +54,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}        // NOLINT(google-explicit-constructor)
   Result(Status status) : state_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     HEADRACE_CHECK(!std::get<Status>(state_).is_ok(), "a Result needs a value or a failure");
   }
@@ -88,8 +88,7 @@ class [[nodiscard]] Result {
 }  // namespace headrace
 
 // Returns the failure of a Status expression from the enclosing function.
-#define HEADRACE_RETURN_IF_ERROR(expr)                         \
-  do {                                                         \
-    if (::headrace::Status status_ = (expr); !status_.is_ok()) \
-      return status_;                                          \
+#define HEADRACE_RETURN_IF_ERROR(expr)                                         \
+  do {                                                                         \
+    if (::headrace::Status status_ = (expr); !status_.is_ok()) return status_; \
   } while (false)
