@@ -1,18 +1,18 @@
 // One action of a pipeline program, and its text form.
 //
-// What it is for: the single vocabulary of schedules, trace events, log fields and golden files. Text is
-// PyTorch's schedule notation (torch.distributed.pipelining, schedules.py): `2F0` is stage 2, forward,
-// microbatch 0; `1I3`, `0W3`, `1SEND_F3`; actions of a stage without a microbatch are `0REDUCE_GRAD`,
-// those of a whole rank are `NORM`. What it does not do: say when or where an action runs.
-// Thread rule: values; distinct objects are independent.
+// What it is for: the single vocabulary of schedules, trace events, log fields and golden files.
+// Text is PyTorch's schedule notation (torch.distributed.pipelining, schedules.py): `2F0` is stage
+// 2, forward, microbatch 0; `1I3`, `0W3`, `1SEND_F3`; actions of a stage without a microbatch are
+// `0REDUCE_GRAD`, those of a whole rank are `NORM`. What it does not do: say when or where an
+// action runs. Thread rule: values; distinct objects are independent.
 #pragma once
+
+#include "runtime/base/ids.hpp"
+#include "runtime/base/status.hpp"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "runtime/base/ids.hpp"
-#include "runtime/base/status.hpp"
 
 namespace headrace::schedules {
 
@@ -35,8 +35,8 @@ enum class ActionKind : std::uint8_t {
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
-  StageIndex stage{0};             // meaningless for kNorm, kCommit, kOptimizer (kept 0)
-  MicrobatchIndex microbatch{0};   // meaningless for the step's end (kept 0)
+  StageIndex stage{0};            // meaningless for kNorm, kCommit, kOptimizer (kept 0)
+  MicrobatchIndex microbatch{0};  // meaningless for the step's end (kept 0)
 
   constexpr bool operator==(const Action&) const = default;
 };
@@ -47,7 +47,9 @@ struct Action {
 [[nodiscard]] constexpr bool is_transfer(ActionKind kind) {
   return kind >= ActionKind::kSendForward && kind <= ActionKind::kRecvBackward;
 }
-[[nodiscard]] constexpr bool is_step_end(ActionKind kind) { return kind >= ActionKind::kReduceGrad; }
+[[nodiscard]] constexpr bool is_step_end(ActionKind kind) {
+  return kind >= ActionKind::kReduceGrad;
+}
 
 [[nodiscard]] std::string to_string(const Action& action);
 // kConfig with the offending text when `text` is no action.

@@ -8,24 +8,27 @@
 
 namespace headrace::schedules {
 
-// [Note: one way to add] Every weight gradient is added in ascending microbatch order per stage. Where a
-// program's backward is not ascending, B becomes I and its W is deferred to the first place where all
-// lower microbatches of that stage have had theirs; what waits is kept as its inputs (x, dy).
+// [Note: one way to add] Every weight gradient is added in ascending microbatch order per stage.
+// Where a program's backward is not ascending, B becomes I and its W is deferred to the first place
+// where all lower microbatches of that stage have had theirs; what waits is kept as its inputs (x,
+// dy).
 [[nodiscard]] Program with_ascending_weights(Program program);
 
 struct StepEnd {
   bool tied = false;  // embedding on stage 0 and head on the last stage share one matrix
 };
 
-// Adds the step's end to every rank: REDUCE_GRAD per stage (ascending), TIED_SEND/TIED_RECV on the ranks
-// of both ends when they differ, NORM, COMMIT, OPTIMIZER. A forward_only program is returned unchanged.
+// Adds the step's end to every rank: REDUCE_GRAD per stage (ascending), TIED_SEND/TIED_RECV on the
+// ranks of both ends when they differ, NORM, COMMIT, OPTIMIZER. A forward_only program is returned
+// unchanged.
 [[nodiscard]] Program with_step_end(Program program, const StepEnd& options);
 
-// Adds SEND_F/RECV_F/SEND_B/RECV_B where neighbouring stages are on different ranks: a receive directly
-// before its consumer, a send directly after its producer.
+// Adds SEND_F/RECV_F/SEND_B/RECV_B where neighbouring stages are on different ranks: a receive
+// directly before its consumer, a send directly after its producer.
 [[nodiscard]] Program with_transfers(Program program);
 
-// compute-only CSV: cells joined by ',', a row per rank, LF at the end of each row (PyTorch's format).
+// compute-only CSV: cells joined by ',', a row per rank, LF at the end of each row (PyTorch's
+// format).
 [[nodiscard]] std::string to_csv(const Program& program);
 
 }  // namespace headrace::schedules

@@ -1,19 +1,20 @@
 // A program: the ordered actions of every rank for one step, as data.
 //
-// What it is for: generators return one, passes take and return one, the validator, the simulator, the
-// runtime and the trace read the same one. What it does not do: hold durations or buffers.
+// What it is for: generators return one, passes take and return one, the validator, the simulator,
+// the runtime and the trace read the same one. What it does not do: hold durations or buffers.
 // Thread rule: values; distinct objects are independent.
 //
 // Invariants (the validator proves them):
 //  1. actions.size() == ranks; stages == ranks * chunks (== ranks for bidirectional placement).
-//  2. Every (stage, microbatch) has exactly one F and exactly one B or I+W, or F only (forward_only).
+//  2. Every (stage, microbatch) has exactly one F and exactly one B or I+W, or F only
+//  (forward_only).
 //  3. An action of (stage, microbatch) stands in the list of rank_of(stage, microbatch).
 #pragma once
 
+#include "schedules/action.hpp"
+
 #include <string>
 #include <vector>
-
-#include "schedules/action.hpp"
 
 namespace headrace::schedules {
 

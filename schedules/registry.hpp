@@ -1,15 +1,15 @@
 // The schedules by name: a pure function (P, M, V, options) -> compute-only program.
 //
-// What it is for: one word of YAML picks a schedule. What it does not do: lower, validate or simulate.
-// Thread rule: free functions over constant data, safe on any thread.
+// What it is for: one word of YAML picks a schedule. What it does not do: lower, validate or
+// simulate. Thread rule: free functions over constant data, safe on any thread.
 #pragma once
+
+#include "schedules/program.hpp"
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include "schedules/program.hpp"
 
 namespace headrace::schedules {
 
@@ -18,7 +18,8 @@ struct ScheduleSpec {
   std::int32_t ranks = 1;         // P >= 1
   std::int32_t microbatches = 1;  // M >= 1
   std::int32_t chunks = 1;        // V >= 1
-  bool reverse_backward = false;  // gpipe: backward in descending order, as in arXiv 1811.06965's figure
+  bool reverse_backward =
+      false;  // gpipe: backward in descending order, as in arXiv 1811.06965's figure
 };
 
 struct ScheduleInfo {
@@ -28,7 +29,8 @@ struct ScheduleInfo {
 };
 
 [[nodiscard]] std::span<const ScheduleInfo> list_schedules();
-// Compute-only actions (F, B, I, W). kConfig says which of P, M, V does not fit, why, and what would.
+// Compute-only actions (F, B, I, W). kConfig says which of P, M, V does not fit, why, and what
+// would.
 [[nodiscard]] Result<Program> make_program(const ScheduleSpec& spec);
 
 }  // namespace headrace::schedules

@@ -1,15 +1,15 @@
 // The simulator: makespan, bubble and idle causes of a program for given durations.
 //
-// What it is for: predict a step before it runs, also for more ranks than cores. Communication is the
-// overlap model: a consumer on another rank may start `hop` after the producer's end and nobody is
-// occupied. What it does not do: decide whether a program is valid.
-// Thread rule: free functions, safe on any thread.
+// What it is for: predict a step before it runs, also for more ranks than cores. Communication is
+// the overlap model: a consumer on another rank may start `hop` after the producer's end and nobody
+// is occupied. What it does not do: decide whether a program is valid. Thread rule: free functions,
+// safe on any thread.
 #pragma once
+
+#include "schedules/program.hpp"
 
 #include <cstdint>
 #include <vector>
-
-#include "schedules/program.hpp"
 
 namespace headrace::schedules {
 
@@ -21,10 +21,10 @@ struct StageCost {
 };
 
 struct SimulationOptions {
-  std::vector<StageCost> stages;   // [stage]; one entry stands for all
-  double hop = 0;                  // latency of a transfer between ranks
-  std::vector<double> step_end;    // [rank] time of NORM + OPTIMIZER; empty = 0
-  std::int32_t cores = 0;          // ranks share this many cores (processor sharing); 0 = one core each
+  std::vector<StageCost> stages;  // [stage]; one entry stands for all
+  double hop = 0;                 // latency of a transfer between ranks
+  std::vector<double> step_end;   // [rank] time of NORM + OPTIMIZER; empty = 0
+  std::int32_t cores = 0;  // ranks share this many cores (processor sharing); 0 = one core each
 };
 
 struct SimulatedAction {
@@ -35,11 +35,11 @@ struct SimulatedAction {
 
 struct Simulation {
   double makespan = 0;
-  std::vector<double> busy;         // [rank] time its actions need
-  std::vector<double> idle;         // [rank] makespan - busy - oversubscribed
+  std::vector<double> busy;            // [rank] time its actions need
+  std::vector<double> idle;            // [rank] makespan - busy - oversubscribed
   std::vector<double> oversubscribed;  // [rank] ready but without a core
-  double bubble_global = 0;         // 1 - sum busy / (P * makespan)
-  double bubble_span = 0;           // (cost - work)/cost, cost = max over ranks of last end - first start
+  double bubble_global = 0;            // 1 - sum busy / (P * makespan)
+  double bubble_span = 0;  // (cost - work)/cost, cost = max over ranks of last end - first start
   std::vector<std::vector<SimulatedAction>> timeline;  // [rank], compute actions only
 };
 

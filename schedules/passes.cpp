@@ -1,0 +1,163 @@
+#include "schedules/passes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace headrace::schedules {
+namespace {
+
+// The weight gradients of one stage on one rank: the order they must be added in, and which of them
+// have reached their place in the list but wait for a lower one.
+struct WeightQueue {
+  std::vector<std::int32_t> order;     // microbatches, ascending
+  std::vector<std::int32_t> arrivals;  // same index: how many of this microbatch wait
+  std::size_t next = 0;
+
+  [[nodiscard]] bool is_next(std::int32_t microbatch) const {
+    return next < order.size() && order[next] == microbatch;
+  }
+  void arrive(std::int32_t microbatch) {
+    const auto at = std::lower_bound(order.begin(), order.end(), microbatch);
+    ++arrivals[static_cast<std::size_t>(at - order.begin())];
+  }
+  // Appends every weight gradient that may now run.
+  void flush(StageIndex stage, std::vector<Action>* out) {
+    while (next < order.size() && arrivals[next] > 0) {
+      --arrivals[next];
+      out->push_back({ActionKind::kBackwardWeight, stage, MicrobatchIndex{order[next]}});
+      ++next;
+    }
+  }
+};
+
+using WeightQueues = std::map<StageIndex, WeightQueue>;
+
+WeightQueues queues_of(const std::vector<Action>& list) {
+  WeightQueues queues;
+  for (const Action& action : list)
+    if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardWeight)
+      queues[action.stage].order.push_back(action.microbatch.value);
+  for (auto& [stage, queue] : queues) {
+    std::sort(queue.order.begin(), queue.order.end());
+    queue.arrivals.assign(queue.order.size(), 0);
+  }
+  return queues;
+}
+
+std::vector<Action> ascending_weights(const std::vector<Action>& list) {
+  WeightQueues queues = queues_of(list);
+  std::vector<Action> out;
+  out.reserve(list.size());
+  for (const Action& action : list) {
+    const bool is_full = action.kind == ActionKind::kBackward;
+    if (!is_full && action.kind != ActionKind::kBackwardWeight) {
+      out.push_back(action);
+      continue;
+    }
+    WeightQueue& queue = queues[action.stage];
+    if (is_full && queue.is_next(action.microbatch.value)) {
+      out.push_back(action);
+      ++queue.next;
+    } else {
+      if (is_full) out.push_back({ActionKind::kBackwardInput, action.stage, action.microbatch});
+      queue.arrive(action.microbatch.value);
+    }
+    queue.flush(action.stage, &out);
+  }
+  return out;
+}
+
+bool has_transfers(const Program& program) {
+  for (const std::vector<Action>& list : program.actions)
+    for (const Action& action : list)
+      if (is_transfer(action.kind)) return true;
+  return false;
+}
+
+// Whether the neighbour `stage + step` exists and lives on another rank.
+bool crosses(const Program& program, const Action& action, std::int32_t step) {
+  const StageIndex neighbour{action.stage.value + step};
+  if (neighbour.value < 0 || neighbour.value >= program.stages) return false;
+  return program.rank_of(neighbour, action.microbatch) !=
+         program.rank_of(action.stage, action.microbatch);
+}
+
+void append_with_transfers(const Program& program, const Action& action, std::vector<Action>* out) {
+  const auto add = [&](ActionKind kind) {
+    out->push_back({kind, action.stage, action.microbatch});
+  };
+  const bool is_forward = action.kind == ActionKind::kForward;
+  const bool is_gradient =
+      action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
+  if (is_forward && crosses(program, action, -1)) add(ActionKind::kRecvForward);
+  if (is_gradient && crosses(program, action, 1)) add(ActionKind::kRecvBackward);
+  out->push_back(action);
+  if (is_forward && crosses(program, action, 1)) add(ActionKind::kSendForward);
+  if (is_gradient && crosses(program, action, -1)) add(ActionKind::kSendBackward);
+}
+
+bool holds_stage(const Program& program, Rank rank, StageIndex stage) {
+  return program.rank_of(stage, MicrobatchIndex{0}) == rank ||
+         program.rank_of(stage, MicrobatchIndex{program.microbatches - 1}) == rank;
+}
+
+}  // namespace
+
+Program with_ascending_weights(Program program) {
+  for (std::vector<Action>& list : program.actions) list = ascending_weights(list);
+  return program;
+}
+
+Program with_step_end(Program program, const StepEnd& options) {
+  if (program.forward_only) return program;
+  for (std::int32_t s = 0; s < program.stages; ++s) {
+    const StageIndex stage{s};
+    const Rank low = program.rank_of(stage, MicrobatchIndex{0});
+    const Rank high = program.rank_of(stage, MicrobatchIndex{program.microbatches - 1});
+    const Action reduce{ActionKind::kReduceGrad, stage, MicrobatchIndex{0}};
+    program.actions[low.index()].push_back(reduce);
+    if (high != low) program.actions[high.index()].push_back(reduce);
+  }
+  const StageIndex first{0};
+  const StageIndex last{program.stages - 1};
+  for (std::int32_t r = 0; r < program.ranks; ++r) {
+    std::vector<Action>& list = program.actions[Rank{r}.index()];
+    const bool has_first = holds_stage(program, Rank{r}, first);
+    const bool has_last = holds_stage(program, Rank{r}, last);
+    if (options.tied && has_first != has_last) {
+      const StageIndex end = has_first ? first : last;
+      list.push_back({ActionKind::kTiedSend, end, MicrobatchIndex{0}});
+      list.push_back({ActionKind::kTiedRecv, end, MicrobatchIndex{0}});
+    }
+    for (ActionKind kind : {ActionKind::kNorm, ActionKind::kCommit, ActionKind::kOptimizer})
+      list.push_back({kind, StageIndex{0}, MicrobatchIndex{0}});
+  }
+  return program;
+}
+
+Program with_transfers(Program program) {
+  if (has_transfers(program)) return program;
+  for (std::vector<Action>& list : program.actions) {
+    std::vector<Action> out;
+    out.reserve(3 * list.size());
+    for (const Action& action : list) append_with_transfers(program, action, &out);
+    list = std::move(out);
+  }
+  return program;
+}
+
+std::string to_csv(const Program& program) {
+  std::string out;
+  for (const std::vector<Action>& list : program.actions) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) out += ',';
+      out += to_string(list[i]);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace headrace::schedules
