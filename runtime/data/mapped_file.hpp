@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace headrace::data {
 
@@ -34,6 +35,9 @@ class MappedFile {
   // kData when the file is now shorter than its mapping. One system call, no allocation when it is
   // fine.
   [[nodiscard]] Status check_not_shrunk() const;
+  // Appends the contents to `out` by system calls, so that a file that shrinks meanwhile ends early
+  // and a failing disk is a kData, not a signal. At most the mapped size is read.
+  [[nodiscard]] Status append_to(std::vector<std::byte>& out) const;
 
  private:
   MappedFile() = default;
