@@ -54,7 +54,7 @@ struct CorpusOptions {
   // A target with this id carries no loss. It stays a valid input only if it is inside the
   // vocabulary. Negative values stand for their 32-bit two's complement (-100 is 4294967196) in
   // 32-bit shards.
-  std::optional<std::int64_t> ignore_token;
+  std::optional<std::int64_t> ignore_token = std::nullopt;
   std::int64_t folder_bytes_max = std::int64_t{1} << 30;  // a larger folder is refused
 };
 
