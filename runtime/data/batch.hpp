@@ -1,8 +1,9 @@
 // BatchLoader: the inputs and targets of any step, checked, into buffers of the caller.
 //
 // What it is for: one call per step by whoever owns the data; a token outside the vocabulary is
-// found here, before any stage has seen the batch. What it does not do: move data to devices, keep
-// a position (load any step in any order), or normalise a loss (it counts the supervised tokens).
+// found here, before any stage has seen the batch.
+// What it does not do: move data to devices, keep a position (load any step in any order), or
+// normalise a loss (it counts the supervised tokens).
 // Thread rule: distinct loaders are independent, also over one corpus; a shared loader needs
 // outside locking.
 #pragma once
@@ -50,9 +51,11 @@ class BatchLoader {
   [[nodiscard]] static Result<BatchLoader> create(Corpus corpus, const BatchOptions& options);
 
   // Overwrites the whole batch. Allocates only to describe a failure. After a failure the buffers
-  // hold nothing meaningful. kData when a token is outside the vocabulary (file, token, byte, id,
-  // vocabulary size), or a file shrank. The ignore token is accepted as a target; as an input only
-  // if it is inside the vocabulary.
+  // hold nothing meaningful.
+  // kData when a token is outside the vocabulary (file, token, byte, id, vocabulary size), or a
+  // file shrank. The ignore token is accepted as a target; as an input only if it is inside the
+  // vocabulary. Samples share their border tokens, so an ignore token outside the vocabulary can
+  // only be the last token that any sample covers.
   // @pre step >= 1; both buffers hold batch_size * context elements
   [[nodiscard]] Result<BatchInfo> load(StepIndex step, const Batch& batch);
 

@@ -2,21 +2,19 @@
 //
 // What it is for: one view of a text file, a folder of text, raw 16- or 32-bit tokens and llm.c
 // shards; everything that can be wrong with the data is refused when it is opened, except single
-// token ids, which BatchLoader checks before anybody sees them. What it does not do: tokenize,
-// shuffle, or follow a file that grows. Thread rule: a value that shares its immutable storage;
-// distinct and shared objects may be read from any thread.
+// token ids, which BatchLoader checks before anybody sees them.
+// What it does not do: tokenize, shuffle, or follow a file that grows.
+// Thread rule: a value that shares its immutable storage; distinct and shared objects may be read
+// from any thread.
 //
-// 1. Sample i covers tokens [i*context, i*context + context]: its inputs are the first `context` of
-// them,
-//    its targets the same shifted by one. So sample_count = (tokens - 1) / context, and the last
-//    (tokens - 1) % context tokens belong to no sample.
+// 1. Sample i covers tokens [i*context, i*context + context]: its inputs are the first `context`
+//    of them, its targets the same shifted by one. So sample_count = (tokens - 1) / context, and
+//    the last (tokens - 1) % context tokens belong to no sample.
 // 2. A single file is mapped, never loaded. A folder is read into memory once (its files are many
-// and
-//    small), up to CorpusOptions::folder_bytes_max.
-// 3. A folder is every regular file below it, in bytewise order of the relative path, one after the
-// other
-//    without a separator. Hidden, empty and binary files (a NUL in the first 4 KiB) and symbolic
-//    links are skipped and counted; the folder itself may be a link.
+//    and small), up to CorpusOptions::folder_bytes_max.
+// 3. A folder is every regular file below it, in bytewise order of the relative path, one after
+//    the other without a separator. Hidden, empty and binary files (a NUL in the first 4 KiB) and
+//    symbolic links are skipped and counted; the folder itself may be a link.
 #pragma once
 
 #include "runtime/base/status.hpp"
@@ -37,8 +35,8 @@ enum class TokenFormat {
   kText,      // each byte is a token
   kTokens16,  // raw little-endian uint16, as nanoGPT writes
   kTokens32,  // raw little-endian uint32
-  kLlmc,  // 256 int32 header, then uint16 (magic 20240520, version 1) or uint32 (20240801, version
-          // 7)
+  // A header of 256 int32, then uint16 (magic 20240520, version 1) or uint32 (20240801, version 7).
+  kLlmc,
 };
 
 // auto, text, tokens16, tokens32, llmc

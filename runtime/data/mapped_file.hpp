@@ -1,12 +1,13 @@
 // MappedFile: a regular file mapped read-only into memory.
 //
 // What it is for: training data larger than memory, read in place. An empty file is a valid, empty
-// mapping. What it does not do: write, map devices, pipes or folders, or survive a failing disk. A
-// page that cannot be read raises SIGBUS: check_not_shrunk() finds a file that was cut before the
-// reads that follow, but a file cut, or a disk or network share that fails, between the check and
-// the read still kills the process. Replace data files by rename, never by truncation, while a run
-// reads them. Thread rule: distinct objects are independent; a shared object may be read from any
-// thread.
+// mapping.
+// What it does not do: write, map devices, pipes or folders, or survive a failing disk. A page that
+// cannot be read raises SIGBUS: check_not_shrunk() finds a file that was cut before the reads that
+// follow, but a file cut, or a disk or network share that fails, between the check and the read
+// still kills the process. While a run reads them, replace data files by rename, never by
+// truncation.
+// Thread rule: distinct objects are independent; a shared object may be read from any thread.
 #pragma once
 
 #include "runtime/base/status.hpp"
@@ -32,8 +33,8 @@ class MappedFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   // The contents at the size the file had when it was opened; valid as long as this object lives.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {begin_, size_bytes_}; }
-  // kData when the file is now shorter than its mapping. One system call, no allocation when it is
-  // fine.
+  // kData when the file is now shorter than its mapping. One system call; allocates only to
+  // describe a failure.
   [[nodiscard]] Status check_not_shrunk() const;
   // Appends the contents to `out` by system calls, so that a file that shrinks meanwhile ends early
   // and a failing disk is a kData, not a signal. At most the mapped size is read.

@@ -1,17 +1,23 @@
 // The order of samples: a pure function of (seed, epoch, position), nothing stored.
 //
 // What it is for: every process, also those that read no data, knows which sample any step uses and
-// which epoch it is in; a resume needs only the step. What it does not do: read data. Thread rule:
-// values and free functions; safe on any thread.
+// which epoch it is in; a resume needs only the step. What it does not do: read data.
+// Thread rule: values and free functions; safe on any thread.
 //
 // Format, version 1 (a golden test holds it; all arithmetic modulo 2^64):
-//   mix(z): z ^= z >> 30; z *= 0xBF58476D1CE4E5B9; z ^= z >> 27; z *= 0x94D049BB133111EB; z ^= z >>
-//   31 G     = 0x9E3779B97F4A7C15 base  = mix(mix(seed + G) ^ epoch)                     key[r] =
-//   mix(base + (r + 1) * G), r = 0..9 h     = the least number >= 1 with 4^h >= n            the
-//   domain is [0, 4^h) permute(x): L = x >> h, R = the low h bits; for r = 0..9: (L, R) = (R, L ^
-//   (mix(key[r] ^ R) >> (64-h)))
+//
+//   mix(z):   z ^= z >> 30; z *= 0xBF58476D1CE4E5B9;
+//             z ^= z >> 27; z *= 0x94D049BB133111EB;
+//             z ^= z >> 31
+//   G       = 0x9E3779B97F4A7C15
+//   base    = mix(mix(seed + G) ^ epoch)
+//   key[r]  = mix(base + (r + 1) * G), r = 0..9
+//   h       = the least number >= 1 with 4^h >= n; the domain is [0, 4^h)
+//
+//   permute(x): L = x >> h; R = the low h bits of x;
+//               for r = 0..9: (L, R) = (R, L ^ (mix(key[r] ^ R) >> (64 - h)));
 //               the result is L << h | R
-//   sample(position): x = permute(position), again permute(x) while x >= n  (cycle walking)
+//   sample(position): x = permute(position); x = permute(x) while x >= n (cycle walking)
 #pragma once
 
 #include "runtime/base/ids.hpp"

@@ -1,9 +1,10 @@
 // Entropy of a text in nats per byte, from counts of bytes and of pairs of bytes.
 //
 // What it is for: a yardstick beside a loss: a model that ends above the bigram figure has learnt
-// less than a table of neighbours. What it does not do: judge token shards, or correct for the bias
-// of small samples (a text of few bytes has a bigram figure that is too low). Thread rule: free
-// functions; safe on any thread.
+// less than a table of neighbours.
+// What it does not do: judge token shards, or correct for the bias of small samples (a text of few
+// bytes has a bigram figure that is too low).
+// Thread rule: free functions; safe on any thread.
 #pragma once
 
 #include "runtime/base/status.hpp"

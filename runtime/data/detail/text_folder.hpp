@@ -1,8 +1,9 @@
 // Reading a folder of text files into memory.
 //
 // What it is for: thousands of small files, as of a source tree, as one sequence of bytes in an
-// order that does not depend on the file system. What it does not do: follow links, decode text, or
-// map. Thread rule: free functions; safe on any thread.
+// order that does not depend on the file system.
+// What it does not do: follow links, decode text, or map.
+// Thread rule: free functions; safe on any thread.
 #pragma once
 
 #include "runtime/base/status.hpp"

@@ -1,8 +1,10 @@
 // What a single data file holds: its format, header and token count.
 //
 // What it is for: deciding the format from content and name, and refusing files that cannot be what
-// they were said to be. What it does not do: check token ids against a vocabulary, or that there
-// are enough. Thread rule: free functions; safe on any thread.
+// they were said to be.
+// What it does not do: check token ids against a vocabulary, or that there are
+// enough.
+// Thread rule: free functions; safe on any thread.
 #pragma once
 
 #include "runtime/base/status.hpp"
