@@ -5,7 +5,7 @@
 // distinct objects are independent.
 //
 // Invariants of a Config that load_config, parse_config or finish_config returned:
-//  1. Every value lies in the range its schema row states, and the cross-checks of check.hpp hold.
+//  1. Every value lies in the range its schema row states, and the cross-checks of rules.hpp hold.
 //  2. Nothing is left to be derived: kv_heads, hidden and decay_steps hold their final values.
 //  3. ranks has one entry per rank; stages is empty (automatic split) or has one entry per stage.
 #pragma once
@@ -18,6 +18,8 @@
 #include <vector>
 
 namespace headrace::config {
+
+inline constexpr std::int32_t kLayersMax = 65536;
 
 enum class ModelKind : std::uint8_t { kGpt2, kLlama, kMlp };
 enum class GeluKind : std::uint8_t { kExact, kTanh };
@@ -76,6 +78,7 @@ struct PipelineConfig {
 struct SourcePosition {
   std::int32_t line = 0;
   std::int32_t column = 0;
+  std::int32_t override_number = 0;  // 0 = the file, n = the n-th --set
 };
 
 // `block*3` is {"block", 3}. Equality ignores the position: it is for messages only.

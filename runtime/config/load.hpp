@@ -16,7 +16,7 @@
 
 namespace headrace::config {
 
-// Reads and finishes the file at `path`; each override is `section.key=value`, applied in order.
+// Reads and finishes the file at `path`; each override is `section.key=value`, none twice.
 // kConfig with up to ten problems, a line each, the first one first.
 [[nodiscard]] Result<Config> load_config(const std::string& path,
                                          std::span<const std::string> overrides = {});
