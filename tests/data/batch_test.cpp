@@ -176,6 +176,16 @@ TEST_CASE("case C75: a bad token as a target only is refused") {
                  {path, "token 16 ", "byte 32", "id 64,", "vocabulary of 64", "as a target"});
 }
 
+TEST_CASE("case C75: a bad token as an input only is refused") {
+  const TemporaryFolder folder;
+  auto tokens = counting_tokens(17, 64);
+  tokens[0] = 64;
+  const std::string path = folder.write16("a.bin", tokens);
+  Reader reader({.path = path, .vocabulary = 64, .context = 16});
+  check_contains(failure(reader.load(1)),
+                 {path, "token 0 ", "byte 0)", "id 64,", "vocabulary of 64", "as an input"});
+}
+
 TEST_CASE("case C75: a bad token is found in every format with its byte in the file") {
   const TemporaryFolder folder;
   auto tokens = counting_tokens(2001, 64);
@@ -269,6 +279,19 @@ TEST_CASE("batch: supervised tokens per microbatch do not depend on the cut") {
     CHECK(info.value().supervised_tokens ==
           std::accumulate(parts.begin(), parts.end(), std::int64_t{0}));
     CHECK(info.value().supervised_tokens == 40 - 6);  // 3, 10, 17, 24, 31 and 38 are ignored
+  }
+}
+
+TEST_CASE("batch: supervised tokens are counted anew for each load") {
+  const TemporaryFolder folder;
+  const std::vector<std::uint16_t> tokens = {1, 2, 3, 9, 5, 9, 9, 8, 7};
+  Reader reader({.path = folder.write16("a.bin", tokens), .ignore_token = 9});
+  for (const std::int64_t step : {1, 2, 1, 2}) {
+    const Result<BatchInfo> info = reader.load(step);
+    REQUIRE(info.is_ok());
+    const std::int64_t expected = step == 1 ? 3 : 2;
+    CHECK(info.value().supervised_tokens == expected);
+    CHECK(info.value().microbatch_supervised_tokens[0] == expected);
   }
 }
 
