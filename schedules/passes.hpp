@@ -18,17 +18,18 @@ struct StepEnd {
   bool tied = false;  // embedding on stage 0 and head on the last stage share one matrix
 };
 
-// Adds the step's end to every rank: REDUCE_GRAD per stage (ascending), TIED_SEND/TIED_RECV on the
-// ranks of both ends when they differ, NORM, COMMIT, OPTIMIZER. A forward_only program is returned
-// unchanged.
+// Adds the step's end to every rank: REDUCE_GRAD per stage (ascending); TIED_SEND then TIED_RECV on
+// the ranks that hold one of the two tied ends (none where a rank holds both); NORM, COMMIT,
+// OPTIMIZER. A forward_only program is returned unchanged.
 [[nodiscard]] Program with_step_end(Program program, const StepEnd& options);
 
 // Adds SEND_F/RECV_F/SEND_B/RECV_B where neighbouring stages are on different ranks: a receive
-// directly before its consumer, a send directly after its producer.
+// directly before its consumer, a send directly after its producer. A lowered program is returned
+// unchanged.
 [[nodiscard]] Program with_transfers(Program program);
 
-// compute-only CSV: cells joined by ',', a row per rank, LF at the end of each row (PyTorch's
-// format).
+// Every action of the program, cells joined by ',', a row per rank, LF at the end of each row
+// (PyTorch's format).
 [[nodiscard]] std::string to_csv(const Program& program);
 
 }  // namespace headrace::schedules

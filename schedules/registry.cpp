@@ -1,5 +1,6 @@
 #include "schedules/registry.hpp"
 
+#include "schedules/detail/cell_index.hpp"
 #include "schedules/detail/generators.hpp"
 
 #include <algorithm>
@@ -9,10 +10,9 @@
 namespace headrace::schedules {
 namespace {
 
-// More than any machine we know of; beyond them a typing error is likelier than a plan, and the
-// cells of a program must fit memory and 32-bit positions.
+// More than any machine we know of: beyond it a typing error is likelier than a plan.
 constexpr std::int32_t kRanksMax = 4096;
-constexpr std::int64_t kCellsMax = 10'000'000;  // P * V * M
+using detail::kCellsMax;
 
 struct ScheduleEntry {
   ScheduleInfo info;

@@ -1,9 +1,16 @@
 // The validator: proves a program runnable before step 1, and sizes everything it needs.
 //
 // What it is for: exactly-once, dependencies across ranks, matched sends and receives, freedom from
-// deadlock in the runtime's own model (program order per rank, finite slots per boundary and kind,
-// links in order, rendezvous sends), and the peaks every pool is sized by. What it does not do:
-// durations. Thread rule: free functions, safe on any thread.
+// deadlock in the runtime's own model (below), and the peaks every pool is sized by. What it does
+// not do: durations. Thread rule: free functions, safe on any thread.
+//
+// The runtime's model. Each rank takes its list in order. A slot for the activation of boundary s
+// (between stages s and s+1) is taken when F(s,m) starts and given back when I or B of (s+1,m)
+// ends, in a forward-only program when F(s+1,m) ends. A slot for the gradient of boundary s is
+// taken when I or B of (s+1,m) starts and given back when I or B of (s,m) ends. A send never waits:
+// the slot it fills was taken before its producer started. A receive waits for its send. On a link
+// (from rank, to rank, kind) receives stand in the order of sends. COMMIT waits for the NORM of
+// every rank.
 #pragma once
 
 #include "schedules/program.hpp"
@@ -13,19 +20,24 @@
 
 namespace headrace::schedules {
 
-// Peaks of one stage over a step, in microbatches, from the program alone. A stage that lives on
-// two ranks (bidirectional placement) counts per rank and takes the larger.
+// Peaks of one stage over a step, in microbatches, counted in the program order of its own rank
+// alone. A stage that lives on two ranks (bidirectional placement) counts per rank and takes the
+// larger. A forward-only program keeps a microbatch only during its F: stash and activation are 1.
 struct StagePeaks {
-  std::int32_t boundary =
-      0;                   // input activation: from the producer's F (its slot is taken) to I here
-  std::int32_t stash = 0;  // F .. I: what the input gradient needs
-  std::int32_t activation = 0;  // F .. B or W: stage activations held (what papers call in flight)
-  std::int32_t weight_inputs =
-      0;  // I .. W: (x, dy) kept for deferred weight gradients; a B counts as 1
+  // Input activation. Producer on another rank: F .. I or B of this stage; how long before that F
+  // it arrives depends on timing, the look-ahead of BoundarySlots covers it. Producer on this rank:
+  // F of the stage below .. I or B of this stage, exact. Forward-only: until F of this stage ends.
+  std::int32_t boundary = 0;
+  std::int32_t stash = 0;          // F .. I or B: what the input gradient needs
+  std::int32_t activation = 0;     // F .. B or W: stage activations held (papers: in flight)
+  std::int32_t weight_inputs = 0;  // I .. W: (x, dy) of deferred weight gradients; a B counts as 1
 };
 
-// Slot capacities of the boundary between stage s and s+1. Rule (DESIGN 4.1): peak of that stage in
-// the program + 1 look-ahead; at least 2. A pool per rank sized by the rank's peak deadlocks.
+// Slot capacities of the boundary between stage s and s+1, at least 2 each:
+//  - activation = stages[s+1].boundary + 1 look-ahead;
+//  - gradient = the most gradients that wait in program order + 1 look-ahead. Across ranks that is
+//    1, since I or B of s uses it up; on one rank it is counted from I or B of s+1 to I or B of s.
+// A pool per rank sized by the rank's peak would deadlock.
 struct BoundarySlots {
   std::int32_t activation = 2;
   std::int32_t gradient = 2;
@@ -38,8 +50,10 @@ struct ProgramFacts {
   std::int64_t action_count = 0;
 };
 
-// Takes a compute-only or a lowered program (transfers are added when there are none).
-// kConfig with the minimal cycle, or the offending cells of the grid, with rank (row) and column.
+// Takes a compute-only or a lowered program; with or without the step's end. A compute-only one is
+// judged as with_transfers would lower it, and refusals name its own actions. kConfig with the
+// smallest cycle of waiting ranks, or the offending cells of the grid, with rank (row) and column,
+// both from 0; the text ends with the rows around them, the bad cells marked as >1F0<.
 [[nodiscard]] Result<ProgramFacts> validate(const Program& program);
 
 }  // namespace headrace::schedules

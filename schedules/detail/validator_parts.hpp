@@ -1,0 +1,38 @@
+// The steps of validate(), in the order they run; each relies on those before it.
+//
+// What it is for: validator.cpp joins them. What they do not do: change the program.
+// Thread rule: free functions, safe on any thread.
+#pragma once
+
+#include "schedules/detail/cell_index.hpp"
+#include "schedules/validator.hpp"
+
+namespace headrace::schedules::detail {
+
+// P, V, S, M and the number of lists agree and are within limits.
+[[nodiscard]] Status check_shape(const Program& program);
+// Stages, microbatches and ranks of every action fit, nothing stands twice; fills `index`.
+[[nodiscard]] Status check_cells(const Program& program, CellIndex* index);
+// Exactly once; F before B or I, I before W.
+[[nodiscard]] Status check_compute(const Program& program, const CellIndex& index);
+// The step's end is whole on every rank and in its order, or absent everywhere.
+[[nodiscard]] Status check_step_end(const Program& program, const CellIndex& index);
+// Each crossing has its send after the producer and its receive before the consumer, nothing else
+// does.
+[[nodiscard]] Status check_transfers(const Program& program, const CellIndex& index);
+// Peaks and slot capacities.
+[[nodiscard]] ProgramFacts measure_peaks(const Program& program);
+// The program runs to its end with these slots; else the smallest cycle of waiting ranks.
+[[nodiscard]] Status check_progress(const Program& program, const CellIndex& index,
+                                    const ProgramFacts& facts);
+// Receives of a link stand in the order of its sends.
+[[nodiscard]] Status check_links(const Program& program, const CellIndex& index);
+
+// Whether stages `stage` and `stage + 1` both exist and live on different ranks.
+[[nodiscard]] inline bool crosses_ranks(const Program& program, StageIndex stage,
+                                        MicrobatchIndex m) {
+  if (stage.value < 0 || stage.value + 1 >= program.stages) return false;
+  return program.rank_of(stage, m) != program.rank_of(StageIndex{stage.value + 1}, m);
+}
+
+}  // namespace headrace::schedules::detail

@@ -1,0 +1,320 @@
+// Sweeps over every schedule and many shapes, and seeded mutations judged by a slow second opinion.
+#include "schedules/passes.hpp"
+#include "schedules/simulator.hpp"
+#include "schedules/validator.hpp"
+#include "tests/schedules/programs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+
+namespace headrace::schedules {
+namespace {
+
+using testing::program_of;
+using testing::spec_of;
+
+// Calls fn(program) for every schedule that accepts the shape, P <= 8, M <= 12, V <= 4.
+template <typename Function>
+int sweep(Function fn) {
+  int programs = 0;
+  for (const ScheduleInfo& info : list_schedules())
+    for (std::int32_t p = 1; p <= 8; ++p)
+      for (std::int32_t m = 1; m <= 12; ++m)
+        for (std::int32_t v = 1; v <= 4; ++v)
+          for (bool reverse : {false, true}) {
+            ScheduleSpec spec = spec_of(info.name, {p, m, v});
+            spec.reverse_backward = reverse;
+            const Result<Program> program = make_program(spec);
+            if (!program.is_ok()) continue;
+            ++programs;
+            CAPTURE(info.name);
+            CAPTURE(p);
+            CAPTURE(m);
+            CAPTURE(v);
+            fn(*program);
+          }
+  return programs;
+}
+
+TEST_CASE("sweep: every schedule and shape is valid bare lowered and with the step end") {
+  const int programs = sweep([](const Program& program) {
+    const Result<ProgramFacts> facts = validate(program);
+    REQUIRE_MESSAGE(facts.is_ok(), facts.status().message());
+    const Program lowered = with_transfers(with_step_end(program, {true}));
+    const Result<ProgramFacts> lowered_facts = validate(lowered);
+    REQUIRE_MESSAGE(lowered_facts.is_ok(), lowered_facts.status().message());
+    CHECK(lowered_facts->peak_activations == facts->peak_activations);
+    std::size_t count = 0;
+    for (const std::vector<Action>& list : lowered.actions) count += list.size();
+    CHECK(lowered_facts->action_count == static_cast<std::int64_t>(count));
+    const Result<ProgramFacts> ascending =
+        validate(with_transfers(with_step_end(with_ascending_weights(program), {true})));
+    CHECK_MESSAGE(ascending.is_ok(), ascending.status().message());
+  });
+  CHECK(programs > 8 * 12 * (1 + 2 + 4));
+}
+
+TEST_CASE("sweep: every simulated step respects order dependencies and the accounts") {
+  sweep([](const Program& program) {
+    const Simulation run = simulate(program, {});
+    double busy = 0;
+    for (std::size_t r = 0; r < program.actions.size(); ++r) {
+      REQUIRE(run.timeline[r].size() == program.actions[r].size());
+      double last = 0;
+      for (const SimulatedAction& action : run.timeline[r]) {
+        CHECK(action.start >= last);
+        last = action.end;
+      }
+      CHECK(run.busy[r] + run.idle[r] == run.makespan);
+      busy += run.busy[r];
+    }
+    const double per_cell = program.forward_only ? 1 : 3;
+    CHECK(busy == per_cell * program.stages * program.microbatches);
+    CHECK(run.bubble_span <= run.bubble_global + 1e-12);
+  });
+}
+
+TEST_CASE("sweep: 1f1b boundaries hold what the stages above keep in flight plus one") {
+  for (std::int32_t p = 2; p <= 8; ++p)
+    for (std::int32_t m = 1; m <= 12; ++m) {
+      const ProgramFacts facts = validate(program_of("1f1b", {p, m})).value();
+      for (std::int32_t s = 0; s + 1 < p; ++s) {
+        const BoundarySlots& slots = facts.boundaries[StageIndex{s}.index()];
+        CHECK(slots.activation == std::min(m, p - s - 1) + 1);
+        CHECK(slots.gradient == 2);
+      }
+    }
+}
+
+// The second opinion: exactly once, order in the cell, links by comparing lists, and progress with
+// the slots of `facts` by trying all ranks again and again. Slow and without indices. Compute-only
+// programs.
+class SecondOpinion {
+ public:
+  explicit SecondOpinion(const Program& program) : program_(program) {}
+
+  bool accepts() const { return is_complete() && links_in_order() && runs(); }
+
+ private:
+  using Key = std::tuple<ActionKind, std::int32_t, std::int32_t>;
+  static Key key(ActionKind kind, std::int32_t s, std::int32_t m) { return {kind, s, m}; }
+
+  bool is_complete() const {
+    std::set<Key> seen;
+    for (std::size_t r = 0; r < program_.actions.size(); ++r)
+      for (const Action& a : program_.actions[r]) {
+        if (program_.rank_of(a.stage, a.microbatch).index() != r) return false;
+        if (a.kind == ActionKind::kBackward &&
+            !seen.contains(key(ActionKind::kForward, a.stage.value, a.microbatch.value)))
+          return false;
+        if (!seen.insert(key(a.kind, a.stage.value, a.microbatch.value)).second) return false;
+      }
+    const int kinds = program_.forward_only ? 1 : 2;
+    return seen.size() == static_cast<std::size_t>(kinds) *
+                              static_cast<std::size_t>(program_.stages * program_.microbatches);
+  }
+
+  // (stage, microbatch) of what moves from rank `from` to rank `to`, in the order `at` runs it.
+  std::vector<Key> moves(std::size_t at, std::size_t from, std::size_t to, ActionKind kind) const {
+    const std::int32_t step = kind == ActionKind::kForward ? 1 : -1;
+    std::vector<Key> out;
+    for (const Action& a : program_.actions[at]) {
+      if (a.kind != kind) continue;
+      const std::int32_t source = at == from ? a.stage.value : a.stage.value - step;
+      const std::int32_t target = source + step;
+      if (source < 0 || target < 0 || source >= program_.stages || target >= program_.stages)
+        continue;
+      if (program_.rank_of(StageIndex{source}, a.microbatch).index() == from &&
+          program_.rank_of(StageIndex{target}, a.microbatch).index() == to)
+        out.push_back(key(kind, source, a.microbatch.value));
+    }
+    return out;
+  }
+
+  bool links_in_order() const {
+    const std::size_t ranks = program_.actions.size();
+    for (std::size_t from = 0; from < ranks; ++from)
+      for (std::size_t to = 0; to < ranks; ++to)
+        for (ActionKind kind : {ActionKind::kForward, ActionKind::kBackward})
+          if (from != to && moves(from, from, to, kind) != moves(to, from, to, kind)) return false;
+    return true;
+  }
+
+  // Most F(s) .. B(s) in one list (stages on different ranks), as BoundarySlots documents.
+  std::int32_t capacity(std::int32_t lower) const {
+    std::int32_t held = 0;
+    std::int32_t peak = 0;
+    for (const std::vector<Action>& list : program_.actions)
+      for (const Action& a : list) {
+        if (a.stage.value != lower + 1) continue;
+        held += a.kind == ActionKind::kForward ? 1 : -1;
+        peak = std::max(peak, held);
+      }
+    return std::max(2, (program_.forward_only ? 1 : peak) + 1);
+  }
+
+  bool runs() const {
+    std::set<Key> done;
+    std::vector<std::size_t> next(program_.actions.size(), 0);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t r = 0; r < next.size(); ++r) {
+        if (next[r] == program_.actions[r].size()) continue;
+        const Action& a = program_.actions[r][next[r]];
+        if (!can_run(a, done)) continue;
+        done.insert(key(a.kind, a.stage.value, a.microbatch.value));
+        ++next[r];
+        moved = true;
+      }
+    }
+    for (std::size_t r = 0; r < next.size(); ++r)
+      if (next[r] != program_.actions[r].size()) return false;
+    return true;
+  }
+
+  static std::int32_t count(const std::set<Key>& done, ActionKind kind, std::int32_t stage) {
+    return static_cast<std::int32_t>(std::count_if(done.begin(), done.end(), [&](const Key& k) {
+      return std::get<0>(k) == kind && std::get<1>(k) == stage;
+    }));
+  }
+
+  bool can_run(const Action& a, const std::set<Key>& done) const {
+    const std::int32_t s = a.stage.value;
+    if (a.kind == ActionKind::kForward) {
+      if (s > 0 && !done.contains(key(ActionKind::kForward, s - 1, a.microbatch.value)))
+        return false;
+      if (s + 1 == program_.stages) return true;
+      const ActionKind giver = program_.forward_only ? ActionKind::kForward : ActionKind::kBackward;
+      return count(done, ActionKind::kForward, s) - count(done, giver, s + 1) < capacity(s);
+    }
+    if (s + 1 < program_.stages &&
+        !done.contains(key(ActionKind::kBackward, s + 1, a.microbatch.value)))
+      return false;
+    if (s == 0) return true;
+    return count(done, ActionKind::kBackward, s) - count(done, ActionKind::kBackward, s - 1) < 2;
+  }
+
+  const Program& program_;
+};
+
+constexpr unsigned kSeed = 20240611;
+
+// A program whose stages are all on different neighbours' ranks (P >= 2), so that the second
+// opinion's rule for capacities applies.
+Program random_program(std::mt19937* random) {
+  const auto infos = list_schedules();
+  for (;;) {
+    const ScheduleSpec spec = spec_of(infos[(*random)() % infos.size()].name,
+                                      {static_cast<std::int32_t>(2 + (*random)() % 3),
+                                       static_cast<std::int32_t>(1 + (*random)() % 5),
+                                       static_cast<std::int32_t>(1 + (*random)() % 2)});
+    const Result<Program> program = make_program(spec);
+    if (program.is_ok()) return *program;
+  }
+}
+
+TEST_CASE("mutation: a dropped or duplicated or moved action is always refused") {
+  INFO("seed ", kSeed);
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 2000; ++round) {
+    const Program whole = random_program(&random);
+    const std::size_t rank = random() % whole.actions.size();
+    const std::size_t at = random() % whole.actions[rank].size();
+    const auto offset = static_cast<std::ptrdiff_t>(at);
+    CAPTURE(to_csv(whole));
+
+    Program dropped = whole;
+    dropped.actions[rank].erase(dropped.actions[rank].begin() + offset);
+    CHECK_FALSE(validate(dropped).is_ok());
+
+    Program twice = whole;
+    const auto other = static_cast<std::ptrdiff_t>(random() % (whole.actions[rank].size() + 1));
+    twice.actions[rank].insert(twice.actions[rank].begin() + other, whole.actions[rank][at]);
+    CHECK_FALSE(validate(twice).is_ok());
+
+    Program moved = dropped;
+    moved.actions[(rank + 1) % moved.actions.size()].push_back(whole.actions[rank][at]);
+    CHECK_FALSE(validate(moved).is_ok());
+  }
+}
+
+TEST_CASE("mutation: a dropped or duplicated action of a lowered program is always refused") {
+  INFO("seed ", kSeed);
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 2000; ++round) {
+    const Program whole = with_transfers(with_step_end(random_program(&random), {true}));
+    const std::size_t rank = random() % whole.actions.size();
+    const std::size_t at = random() % whole.actions[rank].size();
+    CAPTURE(to_csv(whole));
+    Program dropped = whole;
+    dropped.actions[rank].erase(dropped.actions[rank].begin() + static_cast<std::ptrdiff_t>(at));
+    CHECK_FALSE(validate(dropped).is_ok());
+    Program twice = whole;
+    twice.actions[rank].push_back(whole.actions[rank][at]);
+    CHECK_FALSE(validate(twice).is_ok());
+  }
+}
+
+TEST_CASE("mutation: after random swaps the verdict equals a slow second opinion") {
+  INFO("seed ", kSeed);
+  std::mt19937 random(kSeed);
+  int accepted = 0;
+  int refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    Program program = random_program(&random);
+    const int swaps = static_cast<int>(random() % 3);
+    for (int i = 0; i <= swaps; ++i) {
+      std::vector<Action>& list = program.actions[random() % program.actions.size()];
+      const std::size_t at = random() % list.size();
+      // Neighbours often stay valid, distant ones seldom: both kinds of verdict are wanted.
+      const std::size_t other =
+          random() % 2 == 0 ? random() % list.size() : std::min(at + 1, list.size() - 1);
+      std::swap(list[at], list[other]);
+    }
+    const Result<ProgramFacts> facts = validate(program);
+    CAPTURE(to_csv(program));
+    CHECK_MESSAGE(facts.is_ok() == SecondOpinion(program).accepts(), facts.status().message());
+    ++(facts.is_ok() ? accepted : refused);
+  }
+  CHECK(accepted > 300);
+  CHECK(refused > 300);
+}
+
+TEST_CASE("mutation: swapping a forward with its own backward is always refused") {
+  INFO("seed ", kSeed);
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 500; ++round) {
+    Program program = random_program(&random);
+    if (program.forward_only) continue;
+    std::vector<Action>& list = program.actions[random() % program.actions.size()];
+    const std::size_t at = random() % list.size();
+    const auto same = std::find_if(list.begin(), list.end(), [&](const Action& a) {
+      return a.stage == list[at].stage && a.microbatch == list[at].microbatch && a != list[at];
+    });
+    REQUIRE(same != list.end());
+    std::swap(*same, list[at]);
+    CHECK_FALSE(validate(program).is_ok());
+  }
+}
+
+TEST_CASE("sweep: a million actions are validated and simulated in seconds at most") {
+  const Program program = program_of("1f1b", {64, 8000});
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<ProgramFacts> facts = validate(program);
+  const Simulation run = simulate(program, {});
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  MESSAGE("validate and simulate: ", seconds.count(), " s");
+  REQUIRE(facts.is_ok());
+  CHECK(facts->action_count == 2 * 64 * 8000);
+  CHECK(run.makespan == (8000 + 64 - 1) * 3);
+  CHECK(seconds.count() < 20);  // far above the measured time: sanitizers and busy machines
+}
+
+}  // namespace
+}  // namespace headrace::schedules
