@@ -1,4 +1,4 @@
-// Peaks and slot capacities, counted in program order on each rank alone.
+// Peaks and activation slots, counted in program order on each rank alone.
 #include "schedules/detail/validator_parts.hpp"
 
 #include <algorithm>
@@ -15,15 +15,12 @@ struct Held {
   std::int32_t stash = 0;
   std::int32_t activation = 0;
   std::int32_t weight_inputs = 0;
-  std::int32_t gradient = 0;  // of the stage's output, when the stage above is on the same rank
 };
 
 class PeakWalk {
  public:
   explicit PeakWalk(const Program& program)
-      : program_(program),
-        held_(static_cast<std::size_t>(program.stages)),
-        gradient_peaks_(static_cast<std::size_t>(program.stages), 1) {
+      : program_(program), held_(static_cast<std::size_t>(program.stages)) {
     facts_.stages.resize(static_cast<std::size_t>(program.stages));
     facts_.peak_activations.assign(static_cast<std::size_t>(program.ranks), 0);
   }
@@ -31,9 +28,9 @@ class PeakWalk {
   ProgramFacts run() {
     for (std::int32_t r = 0; r < program_.ranks; ++r) walk(Rank{r});
     for (std::int32_t s = 0; s + 1 < program_.stages; ++s) {
-      const std::int32_t activation = facts_.stages[StageIndex{s + 1}.index()].boundary + 1;
-      const std::int32_t gradient = gradient_peaks_[StageIndex{s}.index()] + 1;
-      facts_.boundaries.push_back({std::max(2, activation), std::max(2, gradient)});
+      BoundarySlots slots;
+      slots.activation = std::max(2, facts_.stages[StageIndex{s + 1}.index()].boundary + 1);
+      facts_.boundaries.push_back(slots);
     }
     return std::move(facts_);
   }
@@ -78,14 +75,10 @@ class PeakWalk {
 
   void gradient(const Action& action) {
     const StageIndex stage = action.stage;
-    const StageIndex below{stage.value - 1};
     Held& held = held_[stage.index()];
     StagePeaks& peaks = facts_.stages[stage.index()];
-    if (stage.value > 0 && !crosses_ranks(program_, below, action.microbatch))
-      raise(&held_[below.index()].gradient, &gradient_peaks_[below.index()]);
     raise(&held.weight_inputs, &peaks.weight_inputs);
     if (action.kind == ActionKind::kBackward) --held.weight_inputs;
-    if (is_local_above(action)) --held.gradient;
     --held.boundary;
     --held.stash;
   }
@@ -102,8 +95,7 @@ class PeakWalk {
 
   const Program& program_;
   ProgramFacts facts_;
-  std::vector<Held> held_;                    // [stage]
-  std::vector<std::int32_t> gradient_peaks_;  // [boundary]
+  std::vector<Held> held_;  // [stage]
   std::int32_t rank_held_ = 0;
 };
 

@@ -14,7 +14,7 @@ Result<ProgramFacts> validate(const Program& program) {
   ProgramFacts facts = detail::measure_peaks(program);
   // Before the links: where ranks wait for each other, the cycle says more than the order of
   // messages.
-  HEADRACE_RETURN_IF_ERROR(detail::check_progress(program, index, facts));
+  HEADRACE_RETURN_IF_ERROR(detail::check_progress(program, index, &facts));
   HEADRACE_RETURN_IF_ERROR(detail::check_links(program, index));
   return facts;
 }

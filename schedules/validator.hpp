@@ -35,8 +35,10 @@ struct StagePeaks {
 
 // Slot capacities of the boundary between stage s and s+1, at least 2 each:
 //  - activation = stages[s+1].boundary + 1 look-ahead;
-//  - gradient = the most gradients that wait in program order + 1 look-ahead. Across ranks that is
-//    1, since I or B of s uses it up; on one rank it is counted from I or B of s+1 to I or B of s.
+//  - gradient = the most that are held at once in the run that proves freedom from deadlock: each
+//    compute action takes one unit of time, transfers none, activation slots are finite and
+//    gradient slots are not. Since that run fits these slots, so does every other timing. (2 slots
+//    are enough for 1F1B; breadth-first orders pile gradients up and deadlock with 2.)
 // A pool per rank sized by the rank's peak would deadlock.
 struct BoundarySlots {
   std::int32_t activation = 2;

@@ -1,27 +1,27 @@
-// Freedom from deadlock in the runtime's model, by running it without time.
+// Freedom from deadlock in the runtime's model, by one run in rounds: in a round every rank that
+// can runs one compute action, and what it makes is there in the next round.
 //
 // [Note: the run is conclusive] Every wait is for something that only ever becomes true (an action
-// done, a slot given back) and every slot has one taker and one giver, each in its fixed order. So
-// what one order of execution reaches, each order reaches: running once to the end proves that no
-// timing can deadlock.
+// done, a slot given back), and every slot has one taker and one giver, each in its fixed order. So
+// what one timing reaches, each timing reaches: one run to the end proves that none can deadlock.
+// Gradient slots are unlimited in the run and sized by it afterwards, so the run fits them too.
 #include "schedules/detail/validator_parts.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
 #include <string>
 #include <vector>
 
 namespace headrace::schedules::detail {
 namespace {
 
-enum class WaitKind { kNone, kAction, kActivationSlot, kGradientSlot };
+enum class WaitKind { kNone, kAction, kSlot };
 
 struct Wait {
   WaitKind kind = WaitKind::kNone;
   Action awaited;        // kAction
-  StageIndex boundary;   // slots: the lower stage
-  MicrobatchIndex user;  // slots: the microbatch that needs one
+  StageIndex boundary;   // kSlot: the lower stage
+  MicrobatchIndex user;  // kSlot: the microbatch that needs one
 };
 
 struct WaitEdge {
@@ -29,28 +29,29 @@ struct WaitEdge {
   std::string text;  // "rank 0 at 0B0 waits for 1B0"
 };
 
-class UntimedRun {
+class RoundsRun {
  public:
-  UntimedRun(const Program& program, const CellIndex& index, const ProgramFacts& facts)
+  RoundsRun(const Program& program, const CellIndex& index, const ProgramFacts& facts)
       : program_(program),
         index_(index),
         facts_(facts),
         next_(static_cast<std::size_t>(program.ranks), 0),
         is_queued_(static_cast<std::size_t>(program.ranks), true),
         activations_taken_(2 * static_cast<std::size_t>(program.stages), 0),
-        gradients_taken_(2 * static_cast<std::size_t>(program.stages), 0) {}
+        gradients_taken_(2 * static_cast<std::size_t>(program.stages), 0),
+        gradients_peak_(2 * static_cast<std::size_t>(program.stages), 0) {}
 
   Status run() {
     for (std::int32_t r = 0; r < program_.ranks; ++r) queue_.push_back(Rank{r});
-    while (!queue_.empty()) {
-      const Rank rank = queue_.front();
-      queue_.pop_front();
-      is_queued_[rank.index()] = false;
-      advance(rank);
-    }
+    while (!queue_.empty()) play_round();
     for (std::int32_t r = 0; r < program_.ranks; ++r)
       if (is_blocked(Rank{r})) return refuse();
     return Status::ok();
+  }
+
+  // The most gradients of a boundary held at once; of both directions where there are two.
+  [[nodiscard]] std::int32_t gradient_peak(StageIndex lower) const {
+    return std::max(gradients_peak_[2 * lower.index()], gradients_peak_[2 * lower.index() + 1]);
   }
 
  private:
@@ -64,43 +65,63 @@ class UntimedRun {
     return list(rank)[static_cast<std::size_t>(next_[rank.index()])];
   }
 
-  void advance(Rank rank) {
-    while (is_blocked(rank)) {
+  void play_round() {
+    std::vector<Rank> asked;
+    asked.swap(queue_);
+    std::vector<Rank> running;
+    for (Rank rank : asked) is_queued_[rank.index()] = false;
+    for (Rank rank : asked) {
+      pass_transfers(rank);
+      if (is_blocked(rank) && is_compute(current(rank).kind) &&
+          wait_of(current(rank)).kind == WaitKind::kNone)
+        running.push_back(rank);
+    }
+    for (Rank rank : running) take_slots(current(rank));
+    for (Rank rank : running) {
       const Action& action = current(rank);
-      if (wait_of(action).kind != WaitKind::kNone) return;
       ++next_[rank.index()];
-      execute(action);
+      give_slots(action);
+      wake_neighbours(action);
+      wake(rank);
+      pass_transfers(rank);
     }
   }
 
-  void execute(const Action& action) {
-    const StageIndex below{action.stage.value - 1};
-    switch (action.kind) {
-      case ActionKind::kForward:
-        if (has_above(action.stage)) ++taken(activations_taken_, action.stage, action.microbatch);
-        if (program_.forward_only && below.value >= 0)
-          --taken(activations_taken_, below, action.microbatch);
-        break;
-      case ActionKind::kBackward:
-      case ActionKind::kBackwardInput:
-        if (has_above(action.stage)) --taken(gradients_taken_, action.stage, action.microbatch);
-        if (below.value >= 0) {
-          ++taken(gradients_taken_, below, action.microbatch);
-          --taken(activations_taken_, below, action.microbatch);
-        }
-        break;
-      case ActionKind::kTiedSend:
+  // Runs the rank's actions up to the next compute action or the first that waits.
+  void pass_transfers(Rank rank) {
+    while (is_blocked(rank) && !is_compute(current(rank).kind) &&
+           wait_of(current(rank)).kind == WaitKind::kNone) {
+      const Action& action = current(rank);
+      ++next_[rank.index()];
+      if (is_transfer(action.kind)) wake_neighbours(action);
+      if (action.kind == ActionKind::kTiedSend) {
         is_tied_sent_[action.stage.value == 0 ? 0 : 1] = true;
-        break;
-      case ActionKind::kNorm:
-        if (++norms_done_ == program_.ranks)
-          for (std::int32_t r = 0; r < program_.ranks; ++r) wake(Rank{r});
-        return;
-      default:
-        break;
+        wake(program_.rank_of(other_end(action.stage), MicrobatchIndex{0}));
+      }
+      if (action.kind == ActionKind::kNorm && ++norms_done_ == program_.ranks)
+        for (std::int32_t r = 0; r < program_.ranks; ++r) wake(Rank{r});
     }
-    if (action.kind == ActionKind::kTiedSend)
-      return wake(program_.rank_of(other_end(action.stage), MicrobatchIndex{0}));
+  }
+
+  void take_slots(const Action& action) {
+    const StageIndex below{action.stage.value - 1};
+    if (action.kind == ActionKind::kForward && has_above(action.stage))
+      ++activations_taken_[slot_at(action.stage, action.microbatch)];
+    if (!makes_gradient(action) || below.value < 0) return;
+    const std::size_t at = slot_at(below, action.microbatch);
+    gradients_peak_[at] = std::max(gradients_peak_[at], ++gradients_taken_[at]);
+  }
+
+  void give_slots(const Action& action) {
+    const StageIndex below{action.stage.value - 1};
+    if (gives_activation(action) && below.value >= 0)
+      --activations_taken_[slot_at(below, action.microbatch)];
+    if (makes_gradient(action) && has_above(action.stage))
+      --gradients_taken_[slot_at(action.stage, action.microbatch)];
+  }
+
+  void wake_neighbours(const Action& action) {
+    const StageIndex below{action.stage.value - 1};
     if (has_above(action.stage))
       wake(program_.rank_of(StageIndex{action.stage.value + 1}, action.microbatch));
     if (below.value >= 0) wake(program_.rank_of(below, action.microbatch));
@@ -120,18 +141,15 @@ class UntimedRun {
       case ActionKind::kForward:
         if (below.value >= 0 && !is_received(below, m) && !is_done(ActionKind::kForward, below, m))
           return wait_for(ActionKind::kForward, below, m);
-        if (has_above(action.stage) && taken(activations_taken_, action.stage, m) >=
+        if (has_above(action.stage) && activations_taken_[slot_at(action.stage, m)] >=
                                            facts_.boundaries[action.stage.index()].activation)
-          return {WaitKind::kActivationSlot, {}, action.stage, m};
+          return {WaitKind::kSlot, {}, action.stage, m};
         return {};
       case ActionKind::kBackward:
       case ActionKind::kBackwardInput:
         if (has_above(action.stage) && !is_received(action.stage, m) &&
             !is_done(gradient_kind(above, m), above, m))
           return wait_for(gradient_kind(above, m), above, m);
-        if (below.value >= 0 &&
-            taken(gradients_taken_, below, m) >= facts_.boundaries[below.index()].gradient)
-          return {WaitKind::kGradientSlot, {}, below, m};
         return {};
       case ActionKind::kRecvForward:
         return is_done(ActionKind::kSendForward, below, m)
@@ -179,12 +197,11 @@ class UntimedRun {
         program_.placement == Placement::kBidirectional && m.value >= program_.microbatches / 2;
     return 2 * lower.index() + (is_second ? 1 : 0);
   }
-  std::int32_t& taken(std::vector<std::int32_t>& slots, StageIndex lower, MicrobatchIndex m) {
-    return slots[slot_at(lower, m)];
+  [[nodiscard]] static bool makes_gradient(const Action& action) {
+    return action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
   }
-  [[nodiscard]] std::int32_t taken(const std::vector<std::int32_t>& slots, StageIndex lower,
-                                   MicrobatchIndex m) const {
-    return slots[slot_at(lower, m)];
+  [[nodiscard]] bool gives_activation(const Action& action) const {
+    return program_.forward_only ? action.kind == ActionKind::kForward : makes_gradient(action);
   }
 
   [[nodiscard]] Status refuse() const;
@@ -197,15 +214,16 @@ class UntimedRun {
   const CellIndex& index_;
   const ProgramFacts& facts_;
   std::vector<std::int32_t> next_;  // [rank] column of the next action
-  std::deque<Rank> queue_;
+  std::vector<Rank> queue_;         // who may have something to do in the next round
   std::vector<bool> is_queued_;
   std::vector<std::int32_t> activations_taken_;  // [slot_at]
   std::vector<std::int32_t> gradients_taken_;    // [slot_at]
+  std::vector<std::int32_t> gradients_peak_;     // [slot_at]
   bool is_tied_sent_[2] = {false, false};        // by stage 0, by the last stage
   std::int32_t norms_done_ = 0;
 };
 
-Rank UntimedRun::first_without_norm() const {
+Rank RoundsRun::first_without_norm() const {
   for (std::int32_t r = 0; r < program_.ranks; ++r)
     for (std::size_t i = static_cast<std::size_t>(next_[Rank{r}.index()]); i < list(Rank{r}).size();
          ++i)
@@ -215,16 +233,12 @@ Rank UntimedRun::first_without_norm() const {
 }
 
 // The first action to come that gives a slot of the awaited boundary back.
-const Action& UntimedRun::next_giver(const Wait& wait) const {
-  const bool is_gradient = wait.kind == WaitKind::kGradientSlot;
-  const StageIndex stage{wait.boundary.value + (is_gradient ? 0 : 1)};
+const Action& RoundsRun::next_giver(const Wait& wait) const {
+  const StageIndex stage{wait.boundary.value + 1};
   const Rank rank = program_.rank_of(stage, wait.user);
   for (std::size_t i = static_cast<std::size_t>(next_[rank.index()]); i < list(rank).size(); ++i) {
     const Action& action = list(rank)[i];
-    const bool gives = program_.forward_only ? action.kind == ActionKind::kForward
-                                             : action.kind == ActionKind::kBackward ||
-                                                   action.kind == ActionKind::kBackwardInput;
-    if (gives && action.stage == stage &&
+    if (gives_activation(action) && action.stage == stage &&
         slot_at(wait.boundary, action.microbatch) == slot_at(wait.boundary, wait.user))
       return action;
   }
@@ -232,7 +246,7 @@ const Action& UntimedRun::next_giver(const Wait& wait) const {
   return list(rank).front();
 }
 
-WaitEdge UntimedRun::edge_of(Rank rank) const {
+WaitEdge RoundsRun::edge_of(Rank rank) const {
   const Wait wait = wait_of(current(rank));
   const std::string who =
       "rank " + std::to_string(rank.value) + " at " + to_string(current(rank)) + " waits for ";
@@ -246,18 +260,15 @@ WaitEdge UntimedRun::edge_of(Rank rank) const {
     return {on, who + what};
   }
   const Action& giver = next_giver(wait);
-  const BoundarySlots& slots = facts_.boundaries[wait.boundary.index()];
-  const bool is_gradient = wait.kind == WaitKind::kGradientSlot;
   return {program_.rank_of(giver.stage, giver.microbatch),
-          who + "a free " + (is_gradient ? "gradient" : "activation") + " slot between stages " +
-              std::to_string(wait.boundary.value) + " and " +
-              std::to_string(wait.boundary.value + 1) + " (" +
-              std::to_string(is_gradient ? slots.gradient : slots.activation) + " slots), which " +
-              to_string(giver) + " gives back"};
+          who + "a free activation slot between stages " + std::to_string(wait.boundary.value) +
+              " and " + std::to_string(wait.boundary.value + 1) + " (" +
+              std::to_string(facts_.boundaries[wait.boundary.index()].activation) +
+              " slots), which " + to_string(giver) + " gives back"};
 }
 
 // Each blocked rank waits for exactly one rank, which is blocked too: every walk ends in a cycle.
-std::vector<Rank> UntimedRun::smallest_cycle() const {
+std::vector<Rank> RoundsRun::smallest_cycle() const {
   const std::size_t ranks = next_.size();
   std::vector<Rank> on(ranks);
   for (std::int32_t r = 0; r < program_.ranks; ++r)
@@ -280,7 +291,7 @@ std::vector<Rank> UntimedRun::smallest_cycle() const {
   return best;
 }
 
-Status UntimedRun::refuse() const {
+Status RoundsRun::refuse() const {
   std::string text = "deadlock, whatever the timing: ";
   std::vector<GridCell> cells;
   for (Rank rank : smallest_cycle()) {
@@ -294,8 +305,13 @@ Status UntimedRun::refuse() const {
 
 }  // namespace
 
-Status check_progress(const Program& program, const CellIndex& index, const ProgramFacts& facts) {
-  return UntimedRun(program, index, facts).run();
+Status check_progress(const Program& program, const CellIndex& index, ProgramFacts* facts) {
+  RoundsRun run(program, index, *facts);
+  HEADRACE_RETURN_IF_ERROR(run.run());
+  for (std::int32_t s = 0; s + 1 < program.stages; ++s)
+    facts->boundaries[StageIndex{s}.index()].gradient =
+        std::max(2, run.gradient_peak(StageIndex{s}));
+  return Status::ok();
 }
 
 }  // namespace headrace::schedules::detail

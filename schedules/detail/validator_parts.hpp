@@ -20,11 +20,12 @@ namespace headrace::schedules::detail {
 // Each crossing has its send after the producer and its receive before the consumer, nothing else
 // does.
 [[nodiscard]] Status check_transfers(const Program& program, const CellIndex& index);
-// Peaks and slot capacities.
+// Peaks and activation slots.
 [[nodiscard]] ProgramFacts measure_peaks(const Program& program);
-// The program runs to its end with these slots; else the smallest cycle of waiting ranks.
+// The program runs to its end with these activation slots, else the smallest cycle of waiting
+// ranks; fills in the gradient slots that run needed.
 [[nodiscard]] Status check_progress(const Program& program, const CellIndex& index,
-                                    const ProgramFacts& facts);
+                                    ProgramFacts* facts);
 // Receives of a link stand in the order of its sends.
 [[nodiscard]] Status check_links(const Program& program, const CellIndex& index);
 
