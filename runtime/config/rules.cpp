@@ -104,11 +104,11 @@ void check_stages(const Config& config, Breaches& breaches) {
   const std::string product = "stages = ranks x chunks: " + number(pipeline.ranks) + " x " +
                               number(pipeline.chunks) + " = " + number(stages);
   if (config.stages.empty()) {
-    // Embedding alone and norm with head are the two stages that need no block.
-    if (stages > config.model.layers + 2) {
+    // Embedding, norm and head are layers as well: a stage of one of them needs no block.
+    if (stages > config.model.layers + 3) {
       breach(breaches, "pipeline.ranks",
              product + " are too many for " + number(config.model.layers) +
-                 " layers; at most layers + 2 = " + number(config.model.layers + 2));
+                 " layers; at most layers + 3 = " + number(config.model.layers + 3));
     }
     return;
   }
@@ -141,7 +141,8 @@ void check_ranks(const Config& config, Breaches& breaches) {
              "this build has no runs over several processes; expected 0, found " +
                  number(config.ranks[r].process));
     }
-    if (config.ranks[r].device == DeviceType::kCuda) {
+    // Ranks that name no device take run.device, which has been refused already.
+    if (config.ranks[r].device == DeviceType::kCuda && config.run.device != DeviceType::kCuda) {
       breach(breaches, path + ".device", "this build has no CUDA");
     }
   }
