@@ -2,7 +2,8 @@
 find_path(CAF_INCLUDE_DIR caf/actor_system.hpp)
 find_library(CAF_CORE_LIBRARY caf_core)
 if(CAF_INCLUDE_DIR AND EXISTS "${CAF_INCLUDE_DIR}/caf/config.hpp")
-  file(STRINGS "${CAF_INCLUDE_DIR}/caf/config.hpp" caf_version_line REGEX "#define CAF_VERSION [0-9]+")
+  file(STRINGS "${CAF_INCLUDE_DIR}/caf/config.hpp" caf_version_line
+    REGEX "#define CAF_VERSION [0-9]+")
   string(REGEX REPLACE ".*CAF_VERSION ([0-9]+).*" "\\1" caf_version "${caf_version_line}")
   math(EXPR caf_major "${caf_version} / 10000")
   math(EXPR caf_minor "(${caf_version} / 100) % 100")

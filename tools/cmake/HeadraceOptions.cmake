@@ -23,16 +23,18 @@ target_compile_features(headrace_flags INTERFACE cxx_std_20)
 target_compile_options(headrace_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 target_compile_options(headrace_flags INTERFACE
-  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wshadow;-Wconversion;-Wno-sign-conversion>>)
 if(HEADRACE_WERROR)
-  target_compile_options(headrace_flags INTERFACE $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Werror>>)
+  target_compile_options(headrace_flags INTERFACE
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Werror>>)
 endif()
 if(HEADRACE_SANITIZE)
   target_compile_options(headrace_flags INTERFACE
     $<BUILD_INTERFACE:-fsanitize=${HEADRACE_SANITIZE};-fno-omit-frame-pointer>)
   target_link_options(headrace_flags INTERFACE $<BUILD_INTERFACE:-fsanitize=${HEADRACE_SANITIZE}>)
   if(HEADRACE_SANITIZE MATCHES "undefined")
-    # CAF 0.17 binds null references inside its own headers; with recovery off that kills the process.
+    # CAF 0.17 binds null references inside its own headers; without recovery that is fatal.
     target_compile_options(headrace_flags INTERFACE
       $<BUILD_INTERFACE:-fno-sanitize=null;-fno-sanitize-recover=undefined>)
   endif()
