@@ -35,10 +35,10 @@ struct StagePeaks {
 
 // Slot capacities of the boundary between stage s and s+1, at least 2 each:
 //  - activation = stages[s+1].boundary + 1 look-ahead;
-//  - gradient = the most that are held at once in the run that proves freedom from deadlock: each
-//    compute action takes one unit of time, transfers none, activation slots are finite and
-//    gradient slots are not. Since that run fits these slots, so does every other timing. (2 slots
-//    are enough for 1F1B; breadth-first orders pile gradients up and deadlock with 2.)
+//  - gradient = the most that are held at once in the run that proves freedom from deadlock + 1
+//    look-ahead. In that run each compute action takes one unit of time, transfers none, activation
+//    slots are finite and gradient slots are not. Since it fits these slots, so does every other
+//    timing. (A fixed 2 deadlocks breadth-first orders, which pile gradients up.)
 // A pool per rank sized by the rank's peak would deadlock.
 struct BoundarySlots {
   std::int32_t activation = 2;

@@ -310,7 +310,7 @@ Status check_progress(const Program& program, const CellIndex& index, ProgramFac
   HEADRACE_RETURN_IF_ERROR(run.run());
   for (std::int32_t s = 0; s + 1 < program.stages; ++s)
     facts->boundaries[StageIndex{s}.index()].gradient =
-        std::max(2, run.gradient_peak(StageIndex{s}));
+        std::max(2, run.gradient_peak(StageIndex{s}) + 1);
   return Status::ok();
 }
 

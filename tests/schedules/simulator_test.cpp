@@ -154,6 +154,23 @@ TEST_CASE("simulator: two ranks that share one core each run at half speed") {
   CHECK(run.idle == std::vector<double>{1, 1});
 }
 
+TEST_CASE("simulator: latency and a shared core together as counted by hand") {
+  SimulationOptions options;
+  options.cores = 1;
+  options.hop = 1;
+  options.stages = {{4, 4, 4}};
+  const Simulation run = simulate(program_of("forward_only", {3, 3}), options);
+  const std::vector<std::vector<double>> starts{{0, 4, 11}, {5, 13, 23.5}, {14, 24.5, 32.5}};
+  const std::vector<std::vector<double>> ends{{4, 11, 21.5}, {13, 23.5, 31.5}, {24.5, 32, 36.5}};
+  for (std::size_t r = 0; r < 3; ++r)
+    for (std::size_t m = 0; m < 3; ++m) {
+      CHECK(run.timeline[r][m].start == doctest::Approx(starts[r][m]));
+      CHECK(run.timeline[r][m].end == doctest::Approx(ends[r][m]));
+    }
+  CHECK(run.oversubscribed[0] == doctest::Approx(9.5));
+  CHECK(run.idle[0] == doctest::Approx(36.5 - 12 - 9.5));
+}
+
 TEST_CASE("simulator: shared cores lie between the work bound and the unshared time plus waiting") {
   for (std::int32_t p = 2; p <= 8; ++p)
     for (std::int32_t m = 1; m <= 8; ++m)

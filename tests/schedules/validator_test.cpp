@@ -214,7 +214,7 @@ TEST_CASE("validator: a boundary inside a rank counts from the producer") {
   CHECK(facts->stages[1].stash == 1);
   CHECK(facts->stages[1].boundary == 3);
   CHECK(facts->boundaries[0].activation == 4);
-  CHECK(facts->boundaries[0].gradient == 3);
+  CHECK(facts->boundaries[0].gradient == 4);
 }
 
 TEST_CASE("validator: a bidirectional program runs both ways over the same ranks") {
