@@ -28,6 +28,7 @@
 
 namespace headrace::kernels {
 
+class OnednnMatmul;
 class ThreadPool;
 
 // Thrown between two blocks when the owner of the device raised its stop flag.
@@ -129,6 +130,7 @@ class CpuContext {
     return thread_scratch_[static_cast<std::size_t>(thread)];
   }
   [[nodiscard]] Scratch& shared_scratch() { return shared_scratch_; }
+  [[nodiscard]] OnednnMatmul& onednn_matmul() { return *matmul_; }
 
  private:
   const int threads_;
@@ -136,7 +138,8 @@ class CpuContext {
   const BrokenRule broken_rule_;
   std::vector<Scratch> thread_scratch_;
   Scratch shared_scratch_;
-  std::unique_ptr<ThreadPool> pool_;  // null with one thread
+  std::unique_ptr<OnednnMatmul> matmul_;
+  std::unique_ptr<ThreadPool> pool_;  // started by the first parallel_for that needs it
 };
 
 // Sets up the calling thread for computing while it lives: one OpenMP thread for oneDNN, and MXCSR

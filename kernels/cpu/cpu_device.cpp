@@ -1,0 +1,113 @@
+#include "kernels/cpu/cpu_device.hpp"
+
+#include "kernels/cpu/cpu_context.hpp"
+#include "kernels/cpu/cpu_event.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/cpu/inline_stream.hpp"
+#include "kernels/cpu/onednn_matmul.hpp"
+#include "kernels/cpu/queued_stream.hpp"
+#include "kernels/cpu/simd_targets.hpp"
+#include "kernels/device_error.hpp"
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace headrace::kernels {
+namespace {
+
+constexpr std::align_val_t kBufferAlignment{256};
+
+enum class CpuIsa { kAvx2, kAvx512, kAvx512Bf16 };
+
+// The least of what our kernels and oneDNN can use: it decides the bits.
+CpuIsa detect_isa() {
+  const std::int64_t targets = hwy::SupportedTargets();
+  const OnednnIsa onednn = limit_onednn_isa();
+  if ((targets & (HWY_AVX2 | HWY_AVX3)) == 0 || onednn == OnednnIsa::kNone) {
+    throw DeviceError(
+        "device cpu: this machine lacks AVX2 with FMA (found: " +
+        std::string(onednn == OnednnIsa::kNone ? "oneDNN below avx2"
+                                               : "vector kernels below avx2") +
+        "); run on an x86-64 machine from 2013 or later, and unset DNNL_MAX_CPU_ISA if it is set");
+  }
+  if ((targets & HWY_AVX3) == 0 || onednn == OnednnIsa::kAvx2) return CpuIsa::kAvx2;
+  return onednn == OnednnIsa::kAvx512Bf16 ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
+}
+
+const char* name_of(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kAvx2:
+      return "avx2";
+    case CpuIsa::kAvx512:
+      return "avx512";
+    case CpuIsa::kAvx512Bf16:
+      return "avx512bf16";
+  }
+  return "unknown";
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const CpuDeviceOptions& options)
+      : options_(options), isa_(detect_isa()), operators_(make_cpu_operators()) {}
+
+  [[nodiscard]] Buffer allocate(std::size_t bytes) override {
+    const std::size_t size = std::max<std::size_t>(bytes, 1);
+    void* data = ::operator new(size, kBufferAlignment);
+    std::memset(data, 0, size);
+    return Buffer(data, bytes, [](void* p) { ::operator delete(p, kBufferAlignment); });
+  }
+
+  [[nodiscard]] std::unique_ptr<Stream> make_stream() override {
+    const CpuContextOptions context{options_.threads, options_.stop, options_.broken_rule};
+    if (!options_.queued) return std::make_unique<InlineStream>(context);
+    return std::make_unique<QueuedStream>(context, QueueDelays{next_seed(), options_.delay_us_max});
+  }
+
+  [[nodiscard]] std::unique_ptr<Event> make_event() override {
+    return std::make_unique<CpuEvent>();
+  }
+
+  [[nodiscard]] Operators& operators() override { return *operators_; }
+
+  [[nodiscard]] std::string numerics_id() const override {
+    return std::string("cpu/") + name_of(isa_) + "/onednn" + onednn_version() + "/rows" +
+           std::to_string(kBlockRows) + "/lanes16/1";
+  }
+
+  // oneDNN 2.6 has no bf16 matmul for AVX2.
+  [[nodiscard]] bool supports_bf16() const override { return isa_ != CpuIsa::kAvx2; }
+
+  void copy_to_host(void* host, const void* device, std::size_t bytes) override {
+    std::memcpy(host, device, bytes);
+  }
+  void copy_from_host(void* device, const void* host, std::size_t bytes) override {
+    std::memcpy(device, host, bytes);
+  }
+
+ private:
+  // Each stream has delays of its own; 0 stays 0 (no delays).
+  std::uint64_t next_seed() {
+    if (options_.delay_seed == 0) return 0;
+    const std::uint64_t stream = stream_count_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t seed = options_.delay_seed + stream * 0xD1342543DE82EF95ULL;
+    return seed == 0 ? 1 : seed;
+  }
+
+  const CpuDeviceOptions options_;
+  const CpuIsa isa_;
+  const std::unique_ptr<Operators> operators_;
+  std::atomic<std::uint64_t> stream_count_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) {
+  HEADRACE_CHECK(options.threads >= 1 && options.threads <= 256, options.threads);
+  return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace headrace::kernels
