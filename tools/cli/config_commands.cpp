@@ -78,6 +78,7 @@ Status check(const CheckOptions& options) {
     return Status::ok();
   }
   print_essentials(options.path, *loaded);
+  std::cout.flush();
   return print_plan(*loaded);
 }
 
