@@ -5,7 +5,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from check_run import HEADRACE, Failed, Skipped, call
+from check_run import HEADRACE, Failed, call
 
 # What `headrace config check` must refuse, with a word its message has to hold.
 REJECTED = {
@@ -20,10 +20,10 @@ USAGE_EXIT = 2
 
 def list_configs():
     if not Path(HEADRACE).exists():
-        raise Skipped(f"there is no {HEADRACE} yet")
+        raise Failed(f"there is no {HEADRACE}; run the step build first")
     configs = sorted(Path("configs").glob("**/*.yaml"))
     if not configs:
-        raise Skipped("there is no file in configs/ yet")
+        raise Failed("there is no file in configs/")
     return configs
 
 

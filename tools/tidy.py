@@ -79,7 +79,8 @@ def check_listed(files):
             continue
         is_listed = any(str(PurePosixPath(path).relative_to(folder)) in words.get(str(folder), ())
                         for folder in PurePosixPath(path).parents)
-        internal = ("detail/" in path or path.endswith("-inl.hpp") or path.startswith("tests/"))
+        internal = ("detail/" in path or path.endswith("-inl.hpp")
+                    or path.startswith(("tests/", "tools/")))
         is_header = path.endswith((".hpp", ".cuh"))
         if not is_listed and not (is_header and internal and path in included):
             findings.append(f"{path}:1: lost: no CMakeLists.txt names it"

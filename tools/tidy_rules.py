@@ -117,7 +117,7 @@ def check_places(path, text):
     if PurePosixPath(path).suffix in (".csv", ".svg"):
         return []
     found = []
-    for match in re.finditer(r"(?:^|(?<=[\s\"'=(`,]))/([A-Za-z][\w-]*)/[\w.]", text, re.M):
+    for match in re.finditer(r"(?:^|(?<=[\s\"'=(`,]))/([A-Za-z][A-Za-z_-]*)/[\w.]", text, re.M):
         if match.group(1) not in SYSTEM_FOLDERS:
             found.append((tree.line_of(text, match.start()),
                           f"place: '/{match.group(1)}/…' exists on one machine only"))
