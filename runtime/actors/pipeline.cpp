@@ -1,0 +1,82 @@
+#include "runtime/actors/pipeline.hpp"
+
+#include "kernels/cpu/cpu_device.hpp"
+
+#include <exception>
+
+namespace headrace::actors {
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(Plan plan) {
+  try {
+    std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(plan)));
+    pipeline->make_devices();
+    pipeline->make_boundaries();
+    if (pipeline->plan_.model.precision == stages::Precision::kBf16 &&
+        !pipeline->devices_.front()->supports_bf16()) {
+      return Status(StatusCode::kConfig,
+                    "run.precision: bf16 needs a processor with AVX-512 (this one offers " +
+                        pipeline->devices_.front()->numerics_id() +
+                        "); oneDNN has no such matmul without it. Use precision: fp32");
+    }
+    return pipeline;
+  } catch (const std::exception& failure) {
+    return Status(StatusCode::kDeviceFailed, failure.what());
+  }
+}
+
+Pipeline::Pipeline(Plan plan)
+    : plan_(std::move(plan)),
+      tokens_per_step_(static_cast<std::int64_t>(plan_.config.batch.size) * plan_.shape.positions),
+      board_(plan_.program.ranks),
+      doorbell_(plan_.program.ranks) {}
+
+void Pipeline::make_devices() {
+  for (std::size_t r = 0; r < static_cast<std::size_t>(plan_.program.ranks); ++r) {
+    kernels::CpuDeviceOptions options;
+    options.threads = plan_.config.ranks[r].threads;
+    options.queued = plan_.config.run.queued;
+    options.delay_seed = plan_.config.run.queued_seed + r;
+    options.stop = &stop_;
+    options.broken_rule = plan_.broken_rule;
+    devices_.push_back(kernels::make_cpu_device(options));
+  }
+  const auto bytes = static_cast<std::size_t>(tokens_per_step_) * sizeof(std::int32_t);
+  for (std::size_t parity = 0; parity < 2; ++parity) {
+    inputs_[parity] = devices_.front()->allocate(bytes);
+    targets_[parity] = devices_.back()->allocate(bytes);
+  }
+}
+
+void Pipeline::make_boundaries() {
+  const std::int64_t bytes = stages::boundary_bytes(plan_.model, plan_.shape);
+  const std::int32_t microbatches = plan_.program.microbatches;
+  for (std::int32_t s = 0; s + 1 < plan_.program.stages; ++s) {
+    const StageIndex stage(s);
+    const StageIndex next(s + 1);
+    const schedules::BoundarySlots& slots = plan_.facts.boundaries[stage.index()];
+    activations_.push_back(std::make_unique<comm::Boundary>(
+        comm::BoundaryOptions{stage, comm::TransferKind::kActivation, bytes, slots.activation,
+                              microbatches, &device(plan_.rank_of(next))}));
+    gradients_.push_back(std::make_unique<comm::Boundary>(
+        comm::BoundaryOptions{stage, comm::TransferKind::kGradient, bytes, slots.gradient,
+                              microbatches, &device(plan_.rank_of(stage))}));
+  }
+  if (!plan_.tied_exchange) return;
+  const std::int64_t tied_bytes =
+      plan_.model.vocabulary * plan_.model.width * static_cast<std::int64_t>(sizeof(float));
+  for (auto& boundary : tied_) {
+    boundary = std::make_unique<comm::Boundary>(
+        comm::BoundaryOptions{StageIndex(0), comm::TransferKind::kTiedGradient, tied_bytes, 1, 1,
+                              devices_.front().get()});
+  }
+}
+
+std::int32_t* Pipeline::inputs(StepIndex step) const {
+  return inputs_[static_cast<std::size_t>(step.value & 1)].as<std::int32_t>();
+}
+
+std::int32_t* Pipeline::targets(StepIndex step) const {
+  return targets_[static_cast<std::size_t>(step.value & 1)].as<std::int32_t>();
+}
+
+}  // namespace headrace::actors

@@ -1,0 +1,232 @@
+#include "runtime/actors/plan.hpp"
+
+#include "runtime/base/check.hpp"
+#include "schedules/passes.hpp"
+#include "schedules/registry.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace headrace::actors {
+namespace {
+
+using stages::LayerSpec;
+
+stages::ModelKind to_model_kind(config::ModelKind kind) {
+  switch (kind) {
+    case config::ModelKind::kGpt2:
+      return stages::ModelKind::kGpt2;
+    case config::ModelKind::kLlama:
+      return stages::ModelKind::kLlama;
+    case config::ModelKind::kMlp:
+      return stages::ModelKind::kMlp;
+  }
+  return stages::ModelKind::kGpt2;
+}
+
+stages::ModelSpec to_model(const config::Config& config) {
+  stages::ModelSpec model;
+  model.kind = to_model_kind(config.model.kind);
+  model.layers = config.model.layers;
+  model.width = config.model.width;
+  model.heads = config.model.heads;
+  model.kv_heads = config.model.kv_heads;
+  model.hidden = config.model.hidden;
+  model.context = config.model.context;
+  model.vocabulary = config.model.vocabulary.size;
+  model.dropout = static_cast<float>(config.model.dropout);
+  model.tied = config.model.tied;
+  model.activation = config.model.gelu == config::GeluKind::kExact ? kernels::Activation::kGeluExact
+                                                                   : kernels::Activation::kGeluTanh;
+  model.rope_base = config.model.rope_base;
+  model.precision = config.run.precision == config::Precision::kBf16 ? stages::Precision::kBf16
+                                                                     : stages::Precision::kF32;
+  model.recompute = config.run.recompute == config::RecomputeKind::kBlock;
+  model.seed = config.run.seed;
+  return model;
+}
+
+stages::OptimizerSpec to_optimizer(const config::Config& config) {
+  const config::OptimizerConfig& from = config.optimizer;
+  stages::OptimizerSpec spec;
+  spec.kind = from.kind == config::OptimizerKind::kSgd ? stages::OptimizerKind::kSgd
+                                                       : stages::OptimizerKind::kAdamw;
+  spec.learning_rate = from.learning_rate;
+  spec.beta1 = from.betas[0];
+  spec.beta2 = from.betas[1];
+  spec.epsilon = from.epsilon;
+  spec.momentum = from.momentum;
+  spec.weight_decay = from.weight_decay;
+  spec.clip_norm = from.clip_norm;
+  spec.warmup_steps = from.warmup_steps;
+  spec.decay_steps = from.decay_steps;
+  spec.final_fraction = from.final_learning_rate_fraction;
+  spec.decay = from.decay == config::DecayKind::kConstant ? stages::DecayKind::kConstant
+               : from.decay == config::DecayKind::kLinear ? stages::DecayKind::kLinear
+                                                          : stages::DecayKind::kCosine;
+  return spec;
+}
+
+Result<stages::Partition> partition_of(const config::Config& config, const stages::ModelSpec& model,
+                                       const stages::MicrobatchShape& shape, std::int32_t stages) {
+  if (config.stages.empty()) return stages::automatic_partition(model, shape, stages);
+  std::vector<stages::StageRequest> requests;
+  for (const config::StageConfig& stage : config.stages) {
+    stages::StageRequest request;
+    request.frozen = stage.frozen;
+    for (const config::LayerRun& run : stage.layers)
+      request.layers.push_back({run.kind, run.count});
+    requests.push_back(std::move(request));
+  }
+  return stages::requested_partition(model, requests);
+}
+
+Result<schedules::Program> program_of(const config::Config& config) {
+  schedules::ScheduleSpec spec;
+  spec.name = config.schedule.name;
+  spec.ranks = config.pipeline.ranks;
+  spec.chunks = config.pipeline.chunks;
+  spec.microbatches = config.batch.microbatches();
+  spec.reverse_backward = config.schedule.reverse_backward;
+  auto program = schedules::make_program(spec);
+  if (!program) return program.status();
+  if (program->forward_only) {
+    return Status(StatusCode::kConfig, "schedule.name: '" + spec.name +
+                                           "' runs no backward and trains nothing; pick a training "
+                                           "schedule, see `headrace schedule list`");
+  }
+  return schedules::with_ascending_weights(*std::move(program));
+}
+
+bool trains(const std::vector<LayerSpec>& layers) {
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const LayerSpec& layer) { return !layer.frozen; });
+}
+
+Status check_frozen_tied(const Plan& plan) {
+  if (!plan.model.tied) return Status::ok();
+  const auto frozen = [&](std::string_view kind) {
+    for (const auto& stage : plan.partition) {
+      for (const LayerSpec& layer : stage) {
+        if (layer.kind == kind) return layer.frozen;
+      }
+    }
+    return false;
+  };
+  if (frozen("embedding") == frozen("head")) return Status::ok();
+  return {
+      StatusCode::kConfig,
+      "stages: model.tied is true, but only one of embedding and head is frozen; they share one "
+      "matrix, so freeze both or neither, or set model.tied: false"};
+}
+
+void find_flows(Plan& plan) {
+  plan.gradient_flows.assign(plan.partition.size(), false);
+  bool below = false;
+  for (std::size_t s = 0; s < plan.partition.size(); ++s) {
+    below = below || trains(plan.partition[s]);
+    plan.gradient_flows[s] = below;
+  }
+}
+
+Status measure(Plan& plan) {
+  plan.memory.assign(static_cast<std::size_t>(plan.program.ranks), {});
+  const std::int64_t slot = stages::boundary_bytes(plan.model, plan.shape);
+  for (std::int32_t s = 0; s < plan.program.stages; ++s) {
+    const StageIndex stage(s);
+    const auto options = stage_options(plan, stage);
+    auto bytes = stages::stage_bytes(options);
+    if (!bytes) return bytes.status();
+    RankMemory& memory = plan.memory[plan.rank_of(stage).index()];
+    memory.parameters += bytes->parameters;
+    memory.gradients += bytes->gradients;
+    memory.optimizer += bytes->optimizer;
+    memory.stash += bytes->stash * options.frames.stash;
+    memory.weight_inputs += bytes->weight_forward * options.frames.activation +
+                            bytes->weight_backward * options.frames.weight_inputs;
+    memory.workspace = std::max(memory.workspace, bytes->workspace);
+    if (s > 0) memory.boundaries += slot * plan.facts.boundaries[stage.index() - 1].activation;
+    if (s + 1 < plan.program.stages) {
+      memory.boundaries += slot * plan.facts.boundaries[stage.index()].gradient;
+    }
+  }
+  return Status::ok();
+}
+
+std::string mebibytes(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1024.0 * 1024.0));
+  return text;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
+  Plan plan;
+  plan.broken_rule = broken_rule;
+  plan.config = config;
+  plan.model = to_model(config);
+  plan.shape = {config.batch.microbatch_size, config.model.context};
+  plan.optimizer = to_optimizer(config);
+  auto program = program_of(config);
+  if (!program) return program.status();
+  auto partition = partition_of(config, plan.model, plan.shape, program->stages);
+  if (!partition) return partition.status();
+  plan.partition = *std::move(partition);
+  HEADRACE_RETURN_IF_ERROR(check_frozen_tied(plan));
+  plan.program = schedules::with_step_end(*std::move(program), {.tied = plan.model.tied});
+  // Layers keep their order, so that the embedding is on stage 0 and the head on the last.
+  plan.tied_exchange = plan.model.tied && plan.rank_of(StageIndex(0)) !=
+                                              plan.rank_of(StageIndex(plan.program.stages - 1));
+  auto facts = schedules::validate(plan.program);
+  if (!facts) return facts.status();
+  plan.facts = *std::move(facts);
+  find_flows(plan);
+  HEADRACE_RETURN_IF_ERROR(measure(plan));
+  return plan;
+}
+
+stages::StageOptions stage_options(const Plan& plan, StageIndex stage) {
+  const schedules::StagePeaks& peaks = plan.facts.stages[stage.index()];
+  stages::StageOptions options;
+  options.model = plan.model;
+  options.stage = stage;
+  options.layers = plan.partition[stage.index()];
+  options.shape = plan.shape;
+  options.microbatches = plan.program.microbatches;
+  options.reduction_blocks = plan.config.determinism.reduction_blocks;
+  options.frames = {peaks.stash, peaks.activation, std::max(1, peaks.weight_inputs)};
+  options.optimizer = plan.optimizer;
+  options.training = true;
+  options.input_gradient = stage.value > 0 && plan.gradient_flows[stage.index() - 1];
+  options.broken_rule = plan.broken_rule;
+  return options;
+}
+
+std::string describe(const Plan& plan) {
+  std::string text = "partition\n";
+  for (std::size_t s = 0; s < plan.partition.size(); ++s) {
+    const Rank rank = plan.rank_of(StageIndex(static_cast<std::int32_t>(s)));
+    text += "  stage " + std::to_string(s) + " on rank " + std::to_string(rank.value) + ": " +
+            stages::to_string(plan.partition[s]) + '\n';
+  }
+  text += "memory per rank in MiB\n";
+  char line[192];
+  std::snprintf(line, sizeof line, "  %4s %10s %10s %10s %10s %10s %10s %10s %10s\n", "rank",
+                "weights", "gradients", "optimizer", "boundary", "stash", "w-inputs", "workspace",
+                "total");
+  text += line;
+  for (std::size_t r = 0; r < plan.memory.size(); ++r) {
+    const RankMemory& m = plan.memory[r];
+    std::snprintf(line, sizeof line, "  %4zu %10s %10s %10s %10s %10s %10s %10s %10s\n", r,
+                  mebibytes(m.parameters).c_str(), mebibytes(m.gradients).c_str(),
+                  mebibytes(m.optimizer).c_str(), mebibytes(m.boundaries).c_str(),
+                  mebibytes(m.stash).c_str(), mebibytes(m.weight_inputs).c_str(),
+                  mebibytes(m.workspace).c_str(), mebibytes(m.total()).c_str());
+    text += line;
+  }
+  text += "parameters " + std::to_string(stages::parameter_count(plan.model)) + '\n';
+  return text;
+}
+
+}  // namespace headrace::actors

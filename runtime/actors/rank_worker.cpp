@@ -1,0 +1,519 @@
+#include "runtime/actors/rank_worker.hpp"
+
+#include "kernels/operators.hpp"
+#include "runtime/base/check.hpp"
+
+#include <exception>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace headrace::actors {
+
+using schedules::Action;
+using schedules::ActionKind;
+
+namespace {
+
+// [Note: replay pass] Slots are keyed by pass: the step, and for a replay the step moved far away
+// by an even number, so that words of the first pass are never taken for those of the replay.
+constexpr std::int64_t kReplayPass = std::int64_t{1} << 40;
+
+TimeCause cause_of(WaitCause waiting) {
+  switch (waiting) {
+    case WaitCause::kActivation:
+      return TimeCause::kActivation;
+    case WaitCause::kGradient:
+      return TimeCause::kGradient;
+    case WaitCause::kNone:
+    case WaitCause::kData:
+      return TimeCause::kData;
+    default:
+      return TimeCause::kOptimizer;
+  }
+}
+
+void ring_bell(void* context, std::uint64_t rank) {
+  static_cast<Doorbell*>(context)->ring(Rank(static_cast<std::int32_t>(rank)));
+}
+
+}  // namespace
+
+// ---- advancing
+// ------------------------------------------------------------------------------------
+
+void RankWorker::open(const RunStep& message) {
+  // A replay reopens the step that waits for its commit; every slot is free again by then.
+  HEADRACE_CHECK(!open_ || (message.replay != 0 && message.step == step_.value), "rank",
+                 rank_.value, "opens step", message.step, "inside step", step_.value);
+  charge_wait();
+  step_ = StepIndex(message.step);
+  pass_ = StepIndex(message.step + (message.replay != 0 ? kReplayPass : 0));
+  if (first_step_ == 0) first_step_ = message.step;
+  open_ = true;
+  replay_ = message.replay != 0;
+  norm_recorded_ = false;
+  end_next_ = 0;
+  queues_.rewind();
+  stages::StepContext context;
+  context.step = step_;
+  context.dropout_key = kernels::key_of_step(plan_.config.run.seed, message.step, message.epoch);
+  context.loss_scale =
+      message.supervised_tokens > 0 ? 1.0F / static_cast<float>(message.supervised_tokens) : 0.0F;
+  context.inputs = pipeline_.inputs(step_);
+  context.targets = pipeline_.targets(step_);
+  context.check_finite = replay_;
+  for (Chunk& chunk : chunks_) {
+    chunk.progress.assign(chunk.progress.size(), Progress::kNothing);
+    chunk.stage->begin_step(context);
+  }
+  if (counted()) ++times_.steps;
+}
+
+void RankWorker::commit(const CommitStep& message) {
+  HEADRACE_CHECK(open_ && message.step == step_.value && !commit_, "commit of step", message.step,
+                 "at step", step_.value, "rank", rank_.value);
+  commit_ = message;
+}
+
+WaitCause RankWorker::advance() {
+  if (failed_) return WaitCause::kNone;
+  try {
+    return advance_unguarded();
+  } catch (const std::exception& failure) {
+    const Action* action = open_ && !queues_.empty() ? &queues_.earliest() : nullptr;
+    fail(Status(StatusCode::kStageFailed, failure.what()), action);
+    return WaitCause::kNone;
+  }
+}
+
+WaitCause RankWorker::advance_unguarded() {
+  charge_wait();
+  for (;;) {
+    poll_applied();
+    if (!open_) return blocked_ = WaitCause::kNone;
+    const WaitCause waiting = step_once();
+    if (failed_) return WaitCause::kNone;
+    if (waiting != WaitCause::kNone) return blocked_ = waiting;
+  }
+}
+
+// Issues one action; kNone when it did (or the step ended), else what is missing.
+WaitCause RankWorker::step_once() {
+  Prepared prepared;
+  Action action;
+  if (!queues_.empty()) {
+    const int queue = queues_.choose([&](const Action& head) {
+      const Prepared found = prepare(head);
+      if (found.waiting != WaitCause::kNone) return false;
+      prepared = found;
+      return true;
+    });
+    if (queue < 0) {
+      const Action& missing = queues_.earliest();
+      const WaitCause waiting = prepare(missing).waiting;
+      show(missing, waiting);
+      return waiting;
+    }
+    action = queues_.head(queue);
+    show(action, WaitCause::kNone);
+    issue(action, prepared);
+    queues_.pop(queue);
+  } else {
+    action = end_actions_[static_cast<std::size_t>(end_next_)];
+    prepared = prepare_step_end(action);
+    if (prepared.waiting != WaitCause::kNone) {
+      show(action, prepared.waiting);
+      return prepared.waiting;
+    }
+    if (!open_) return WaitCause::kNone;  // a replay ends with its report
+    show(action, WaitCause::kNone);
+    ++end_next_;
+    issue_step_end(action, prepared);
+    times_.step_end += account_.charge(times_, TimeCause::kOptimizer, true);
+  }
+  if (stream_->failed()) fail(stream_->failure(), &action);
+  return WaitCause::kNone;
+}
+
+bool RankWorker::can_advance() {
+  if (failed_) return false;
+  if (applied_pending_ != 0 && applied_event_->done()) return true;
+  if (!open_) return false;
+  if (queues_.empty()) {
+    const Action& action = end_actions_[static_cast<std::size_t>(end_next_)];
+    if (action.kind == ActionKind::kCommit && norm_recorded_) return norm_event_->done();
+    return prepare_step_end(action).waiting == WaitCause::kNone;
+  }
+  return queues_.choose(
+             [&](const Action& head) { return prepare(head).waiting == WaitCause::kNone; }) >= 0;
+}
+
+// ---- compute actions
+// ------------------------------------------------------------------------------
+
+RankWorker::Prepared RankWorker::prepare(const Action& action) {
+  Chunk& chunk = chunk_of(action.stage);
+  switch (action.kind) {
+    case ActionKind::kForward:
+      return prepare_forward(chunk, action.microbatch);
+    case ActionKind::kBackward:
+    case ActionKind::kBackwardInput:
+      return prepare_backward(chunk, action);
+    default: {
+      Prepared prepared;
+      if (chunk.progress[action.microbatch.index()] != Progress::kInput) {
+        prepared.waiting = WaitCause::kGradient;
+      }
+      return prepared;
+    }
+  }
+}
+
+RankWorker::Prepared RankWorker::prepare_forward(Chunk& chunk, MicrobatchIndex m) const {
+  Prepared prepared;
+  if (chunk.stash >= chunk.frames.stash || chunk.activations >= chunk.frames.activation) {
+    prepared.waiting = WaitCause::kGradient;  // its frames come back with the backward
+    return prepared;
+  }
+  if (chunk.input != nullptr) {
+    prepared.in = chunk.input->find_full(pass_, m);
+    if (prepared.in == comm::Boundary::kNone) prepared.waiting = WaitCause::kActivation;
+  }
+  if (chunk.output != nullptr && prepared.waiting == WaitCause::kNone) {
+    prepared.out = chunk.output->find_free();
+    if (prepared.out == comm::Boundary::kNone) prepared.waiting = WaitCause::kActivation;
+  }
+  return prepared;
+}
+
+RankWorker::Prepared RankWorker::prepare_backward(Chunk& chunk, const Action& action) const {
+  Prepared prepared;
+  if (chunk.progress[action.microbatch.index()] != Progress::kForward ||
+      chunk.weight_inputs >= chunk.frames.weight_inputs) {
+    prepared.waiting = WaitCause::kActivation;
+    return prepared;
+  }
+  if (chunk.gradient_in != nullptr) {
+    prepared.in = chunk.gradient_in->find_full(pass_, action.microbatch);
+    if (prepared.in == comm::Boundary::kNone) prepared.waiting = WaitCause::kGradient;
+  }
+  if (chunk.gradient_out != nullptr && prepared.waiting == WaitCause::kNone) {
+    prepared.out = chunk.gradient_out->find_free();
+    if (prepared.out == comm::Boundary::kNone) prepared.waiting = WaitCause::kGradient;
+  }
+  return prepared;
+}
+
+void RankWorker::issue(const Action& action, const Prepared& prepared) {
+  Chunk& chunk = chunk_of(action.stage);
+  StageSeconds& seconds = times_.stages[static_cast<std::size_t>(&chunk - chunks_.data())];
+  const bool counts = counted();
+  switch (action.kind) {
+    case ActionKind::kForward: {
+      issue_forward(chunk, action.microbatch, prepared);
+      const double spent = account_.charge(times_, TimeCause::kCompute, true);
+      if (counts) seconds.forward += spent, ++seconds.forwards;
+      break;
+    }
+    case ActionKind::kBackward:
+    case ActionKind::kBackwardInput: {
+      issue_input(chunk, action.microbatch, prepared);
+      const double spent = account_.charge(times_, TimeCause::kCompute, true);
+      if (counts) seconds.backward_input += spent, ++seconds.backward_inputs;
+      if (action.kind == ActionKind::kBackwardInput) break;
+      [[fallthrough]];
+    }
+    default: {
+      issue_weight(chunk, action.microbatch);
+      const double spent = account_.charge(times_, TimeCause::kCompute, true);
+      if (counts) seconds.backward_weight += spent, ++seconds.backward_weights;
+      break;
+    }
+  }
+  if (counts) ++times_.actions;
+}
+
+void RankWorker::issue_forward(Chunk& chunk, MicrobatchIndex m, const Prepared& prepared) {
+  inject_faults(chunk, m);
+  const void* x = nullptr;
+  void* y = nullptr;
+  if (chunk.input != nullptr) {
+    stream_->wait(chunk.input->full_event(prepared.in));
+    x = chunk.input->payload(prepared.in);
+  }
+  if (chunk.output != nullptr) {
+    stream_->wait(chunk.output->free_event(prepared.out));
+    y = chunk.output->payload(prepared.out);
+  }
+  chunk.stage->forward(m, x, y);
+  chunk.held_slot[m.index()] = prepared.in;
+  chunk.progress[m.index()] = Progress::kForward;
+  count_forward(chunk);
+  if (chunk.output == nullptr) return;
+  stream_->record(chunk.output->full_event(prepared.out));
+  chunk.output->publish(prepared.out, pass_, m);
+  if (chunk.above != rank_) pipeline_.doorbell().ring(chunk.above);
+}
+
+void RankWorker::count_forward(Chunk& chunk) {
+  ++chunk.stash;
+  ++chunk.activations;
+  ++activations_;
+  if (activations_ > peak_activations_) peak_activations_ = activations_;
+}
+
+void RankWorker::issue_input(Chunk& chunk, MicrobatchIndex m, const Prepared& prepared) {
+  const void* dy = nullptr;
+  void* dx = nullptr;
+  if (chunk.gradient_in != nullptr) {
+    stream_->wait(chunk.gradient_in->full_event(prepared.in));
+    dy = chunk.gradient_in->payload(prepared.in);
+  }
+  if (chunk.gradient_out != nullptr) {
+    stream_->wait(chunk.gradient_out->free_event(prepared.out));
+    dx = chunk.gradient_out->payload(prepared.out);
+  }
+  chunk.stage->backward_input(m, dy, dx);
+  --chunk.stash;
+  ++chunk.weight_inputs;
+  chunk.progress[m.index()] = Progress::kInput;
+  if (chunk.gradient_out != nullptr) {
+    stream_->record(chunk.gradient_out->full_event(prepared.out));
+    chunk.gradient_out->publish(prepared.out, pass_, m);
+  }
+  if (chunk.input != nullptr) {
+    const std::int32_t slot = std::exchange(chunk.held_slot[m.index()], comm::Boundary::kNone);
+    stream_->record(chunk.input->free_event(slot));
+    chunk.input->release(slot);
+    if (chunk.below != rank_) pipeline_.doorbell().ring(chunk.below);
+  }
+  if (chunk.gradient_in != nullptr) {
+    stream_->record(chunk.gradient_in->free_event(prepared.in));
+    chunk.gradient_in->release(prepared.in);
+    if (chunk.above != rank_) pipeline_.doorbell().ring(chunk.above);
+  }
+}
+
+void RankWorker::issue_weight(Chunk& chunk, MicrobatchIndex m) {
+  chunk.stage->backward_weight(m);
+  chunk.progress[m.index()] = Progress::kDone;
+  --chunk.weight_inputs;
+  --chunk.activations;
+  --activations_;
+}
+
+// ---- the step's end
+// -------------------------------------------------------------------------------
+
+RankWorker::Prepared RankWorker::prepare_step_end(const Action& action) {
+  Prepared prepared;
+  const bool embedding_end = chunks_.front().stage->has_embedding();
+  switch (action.kind) {
+    case ActionKind::kTiedSend: {
+      comm::Boundary& to =
+          embedding_end ? pipeline_.tied_from_embedding() : pipeline_.tied_from_head();
+      prepared.out = to.find_free();
+      if (prepared.out == comm::Boundary::kNone) prepared.waiting = WaitCause::kTied;
+      break;
+    }
+    case ActionKind::kTiedRecv: {
+      comm::Boundary& from =
+          embedding_end ? pipeline_.tied_from_head() : pipeline_.tied_from_embedding();
+      prepared.in = from.find_full(pass_, MicrobatchIndex(0));
+      if (prepared.in == comm::Boundary::kNone) prepared.waiting = WaitCause::kTied;
+      break;
+    }
+    case ActionKind::kCommit:
+      if (norm_recorded_) {
+        if (!norm_event_->done()) {
+          prepared.waiting = WaitCause::kDevice;
+          break;
+        }
+        finish_norm();
+      }
+      if (open_ && !commit_) prepared.waiting = WaitCause::kCommit;
+      break;
+    default:
+      break;
+  }
+  return prepared;
+}
+
+void RankWorker::issue_step_end(const Action& action, const Prepared& prepared) {
+  switch (action.kind) {
+    case ActionKind::kReduceGrad:
+      chunk_of(action.stage).stage->reduce_gradients();
+      break;
+    case ActionKind::kTiedSend:
+      issue_tied_send();
+      break;
+    case ActionKind::kTiedRecv:
+      issue_tied_receive(prepared.in);
+      break;
+    case ActionKind::kNorm:
+      for (Chunk& chunk : chunks_) chunk.stage->square_sums();
+      stream_->record(*norm_event_);
+      norm_recorded_ = true;
+      stream_->call_host(bell());
+      break;
+    case ActionKind::kCommit:
+      break;
+    case ActionKind::kOptimizer:
+      issue_optimizer();
+      break;
+    default:
+      HEADRACE_CHECK(false, "no action of a step's end", to_string(action));
+  }
+}
+
+void RankWorker::issue_tied_send() {
+  const bool embedding_end = chunks_.front().stage->has_embedding();
+  stages::Stage& stage = embedding_end ? *chunks_.front().stage : *chunks_.back().stage;
+  comm::Boundary& to = embedding_end ? pipeline_.tied_from_embedding() : pipeline_.tied_from_head();
+  const std::int32_t slot = to.find_free();
+  stream_->wait(to.free_event(slot));
+  pipeline_.device(rank_).operators().copy(*stream_, stage.tied_part(), to.payload(slot),
+                                           to.options().payload_bytes);
+  stream_->record(to.full_event(slot));
+  to.publish(slot, pass_, MicrobatchIndex(0));
+  const StageIndex other(embedding_end ? plan_.program.stages - 1 : 0);
+  pipeline_.doorbell().ring(plan_.rank_of(other));
+}
+
+void RankWorker::issue_tied_receive(std::int32_t slot) {
+  const bool embedding_end = chunks_.front().stage->has_embedding();
+  stages::Stage& stage = embedding_end ? *chunks_.front().stage : *chunks_.back().stage;
+  comm::Boundary& from =
+      embedding_end ? pipeline_.tied_from_head() : pipeline_.tied_from_embedding();
+  stream_->wait(from.full_event(slot));
+  stage.add_tied_part(reinterpret_cast<const float*>(from.payload(slot)));
+  stream_->record(from.free_event(slot));
+  from.release(slot);
+  const StageIndex other(embedding_end ? plan_.program.stages - 1 : 0);
+  pipeline_.doorbell().ring(plan_.rank_of(other));
+}
+
+void RankWorker::finish_norm() {
+  norm_recorded_ = false;
+  if (replay_) {
+    ReplayDone done;
+    done.rank = rank_.value;
+    done.step = step_.value;
+    for (Chunk& chunk : chunks_) {
+      const stages::NonFinite found = chunk.stage->first_non_finite();
+      if (!found.found) continue;
+      const auto key = std::pair(found.microbatch.value, found.backward ? 1 : 0);
+      if (done.found != 0 && key >= std::pair(done.microbatch, done.backward)) continue;
+      done.found = 1;
+      done.backward = found.backward ? 1 : 0;
+      done.stage = chunk.index.value;
+      done.layer = found.layer.value;
+      done.microbatch = found.microbatch.value;
+      done.tensor = found.tensor;
+    }
+    replay_out_ = std::move(done);
+    open_ = false;
+    return;
+  }
+  NormReady ready;
+  ready.rank = rank_.value;
+  ready.step = step_.value;
+  ready.compute_seconds = times_.seconds[static_cast<std::size_t>(TimeCause::kCompute)];
+  for (Chunk& chunk : chunks_) {
+    for (const stages::SquareSum& sum : chunk.stage->read_square_sums()) {
+      ready.orders.push_back(sum.order);
+      ready.square_sums.push_back(sum.value);
+    }
+    if (!chunk.stage->has_head()) continue;
+    const auto losses = chunk.stage->loss_sums();
+    ready.loss_sums.assign(losses.begin(), losses.end());
+  }
+  norm_out_ = std::move(ready);
+}
+
+void RankWorker::issue_optimizer() {
+  const CommitStep decision = *std::exchange(commit_, std::nullopt);
+  stages::UpdateContext update;
+  update.learning_rate = decision.learning_rate;
+  update.bias_correction1 = decision.bias_correction1;
+  update.bias_correction2 = decision.bias_correction2;
+  update.gradient_scale = decision.gradient_scale;
+  if (decision.apply != 0) {
+    for (Chunk& chunk : chunks_) chunk.stage->apply_update(update);
+  }
+  stream_->record(*applied_event_);
+  applied_pending_ = step_.value;
+  stream_->call_host(bell());
+  open_ = false;
+  if (decision.open_next != 0) open(decision.next);
+}
+
+void RankWorker::poll_applied() {
+  if (applied_pending_ == 0 || !applied_event_->done()) return;
+  // A failed stream completes its events too; what it skipped must not be reported as applied.
+  if (stream_->failed()) {
+    fail(stream_->failure(), nullptr);
+    return;
+  }
+  applied_out_ = StepApplied{rank_.value, std::exchange(applied_pending_, 0)};
+}
+
+// ---- faults, reports
+// ------------------------------------------------------------------------------
+
+void RankWorker::inject_faults(Chunk& chunk, MicrobatchIndex m) {
+  const config::DebugConfig& debug = plan_.config.debug;
+  const auto strikes = [&](const std::optional<config::FaultPoint>& fault) {
+    return fault && fault->stage == chunk.index.value && fault->step == step_.value && m.value == 0;
+  };
+  if (strikes(debug.throw_at)) {
+    throw std::runtime_error("debug.throw_at: thrown in stage " +
+                             std::to_string(chunk.index.value) + " at step " +
+                             std::to_string(step_.value));
+  }
+  if (!strikes(debug.nan_at)) return;
+  for (const stages::StateTensor& tensor : chunk.stage->state()) {
+    pipeline_.device(rank_).operators().fill(*stream_, tensor.data,
+                                             std::numeric_limits<float>::quiet_NaN(), tensor.count);
+    break;
+  }
+}
+
+void RankWorker::fail(Status status, const Action* action) {
+  if (failed_) return;
+  failed_ = true;
+  failure_out_ = StageFailed{rank_.value, step_.value,
+                             action != nullptr ? to_string(*action) : std::string("step end"),
+                             static_cast<std::int32_t>(status.code()), status.message()};
+}
+
+void RankWorker::show(const Action& action, WaitCause waiting) {
+  pipeline_.board().publish(rank_, {step_, position(), action, waiting, account_.last_ns()});
+}
+
+void RankWorker::charge_wait() {
+  if (account_.last_ns() == 0) {
+    account_.start();
+    return;
+  }
+  account_.charge(times_, cause_of(blocked_), false);
+}
+
+kernels::HostCall RankWorker::bell() const {
+  return {&ring_bell, &pipeline_.doorbell(), static_cast<std::uint64_t>(rank_.value)};
+}
+
+std::optional<NormReady> RankWorker::take_norm() { return std::exchange(norm_out_, std::nullopt); }
+std::optional<ReplayDone> RankWorker::take_replay() {
+  return std::exchange(replay_out_, std::nullopt);
+}
+std::optional<StepApplied> RankWorker::take_applied() {
+  return std::exchange(applied_out_, std::nullopt);
+}
+std::optional<StageFailed> RankWorker::take_failure() {
+  return std::exchange(failure_out_, std::nullopt);
+}
+
+}  // namespace headrace::actors

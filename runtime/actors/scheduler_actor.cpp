@@ -1,0 +1,379 @@
+// SchedulerActor: opens each step, joins what the ranks report, decides once for all, and ends the
+// run.
+#include "runtime/actors/detail/actors.hpp"
+#include "runtime/base/check.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/base/sha256.hpp"
+
+#include <caf/all.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <string>
+#include <tuple>
+
+namespace headrace::actors {
+namespace {
+
+constexpr auto kBoardEvery = std::chrono::seconds(1);
+// After this a rank that was told to end is given up: its thread is inside a call that never
+// returns.
+constexpr std::int64_t kDrainLimitNs = 5'000'000'000;
+
+std::string plural(std::int64_t count, const std::string& noun) {
+  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+template <typename Message>
+void SchedulerState::to_all(const Message& message) {
+  for (const StageHandle& stage : stages) self->send(stage, message);
+}
+
+// ---- steps
+// ----------------------------------------------------------------------------------------
+
+void SchedulerState::start(const StartRun& message) {
+  HEADRACE_CHECK(phase == RunPhase::kIdle);
+  move(RunPhase::kRunning);
+  arguments.result->first_step = message.first_step;
+  step = message.first_step;
+  self->delayed_send(self, kBoardEvery, CheckBoards{0});
+  if (message.first_step > arguments.last_step) {
+    move(RunPhase::kCollecting);
+    to_all(GetState{step - 1});
+    return;
+  }
+  ask_for_batch(step);
+}
+
+void SchedulerState::ask_for_batch(std::int64_t number) { self->send(data, LoadBatch{number}); }
+
+void SchedulerState::batch_loaded(const BatchLoaded& message) {
+  if (phase != RunPhase::kRunning) return;
+  next_batch = message;
+  if (message.step == arguments.result->first_step) {
+    open_first();
+  } else if (undecided) {
+    decide();
+  }
+}
+
+void SchedulerState::open_first() {
+  batch = *std::exchange(next_batch, std::nullopt);
+  ledger->open(StepIndex(step), batch.supervised_tokens);
+  step_began_ns = monotonic_now_ns();
+  to_all(RunStep{step, batch.supervised_tokens, batch.epoch, 0});
+  if (step < arguments.last_step) ask_for_batch(step + 1);
+}
+
+void SchedulerState::batch_refused(const BatchRefused& message) {
+  if (phase != RunPhase::kRunning) return;
+  fail(Status(static_cast<StatusCode>(message.code),
+              "step " + std::to_string(message.step) + ": " + message.text));
+}
+
+void SchedulerState::norm_ready(const NormReady& message) {
+  if (phase != RunPhase::kRunning) return;
+  double& known = compute_seconds[static_cast<std::size_t>(message.rank)];
+  compute_delta += message.compute_seconds - known;
+  known = message.compute_seconds;
+  if (!ledger->add(message)) return;
+  StepOutcome outcome = ledger->outcome();
+  if (!outcome.finite) {
+    begin_replay(outcome);
+    return;
+  }
+  undecided = outcome;
+  decide();
+}
+
+// All ranks reported. The last step needs no batch after it; every other waits until it is checked.
+void SchedulerState::decide() {
+  const int signal = arguments.signal != nullptr ? arguments.signal->load() : 0;
+  last = step >= arguments.last_step || signal != 0;
+  if (!last && !next_batch) return;
+  if (signal != 0 && step < arguments.last_step) arguments.result->signal = signal;
+  commit(*std::exchange(undecided, std::nullopt));
+}
+
+void SchedulerState::commit(const StepOutcome& outcome) {
+  CommitStep message;
+  message.step = step;
+  message.learning_rate = outcome.update.learning_rate;
+  message.bias_correction1 = outcome.update.bias_correction1;
+  message.bias_correction2 = outcome.update.bias_correction2;
+  message.gradient_scale = outcome.update.gradient_scale;
+  message.apply = batch.supervised_tokens > 0 ? 1 : 0;
+  message.open_next = last ? 0 : 1;
+  if (!last) {
+    message.next = RunStep{step + 1, next_batch->supervised_tokens, next_batch->epoch, 0};
+  }
+  applied_count = 0;
+  to_all(message);
+  record(outcome);
+  if (last) return;
+  ++step;
+  batch = *std::exchange(next_batch, std::nullopt);
+  ledger->open(StepIndex(step), batch.supervised_tokens);
+  if (step < arguments.last_step) ask_for_batch(step + 1);
+}
+
+void SchedulerState::record(const StepOutcome& outcome) {
+  const std::int64_t now = monotonic_now_ns();
+  StepRecord entry;
+  entry.step = StepIndex(step);
+  entry.loss = outcome.loss;
+  entry.grad_norm = outcome.grad_norm;
+  entry.learning_rate = outcome.update.learning_rate;
+  entry.seconds = static_cast<double>(now - step_began_ns) * 1e-9;
+  entry.bubble =
+      1.0 - compute_delta / (static_cast<double>(stages.size()) * std::max(entry.seconds, 1e-9));
+  entry.tokens = arguments.pipeline->tokens_per_step();
+  entry.supervised_tokens = batch.supervised_tokens;
+  entry.epoch = batch.epoch;
+  step_began_ns = now;
+  compute_delta = 0;
+  if (batch.supervised_tokens == 0) {
+    log(LogLevel::kWarning, "scheduler", "no supervised tokens", {{"step", step}});
+  }
+  arguments.result->steps.push_back(entry);
+  if (arguments.observer != nullptr) arguments.observer->on_step(entry);
+}
+
+void SchedulerState::applied(const StepApplied& message) {
+  if (phase != RunPhase::kRunning || !last || message.step != step) return;
+  if (++applied_count < static_cast<std::int32_t>(stages.size())) return;
+  move(RunPhase::kCollecting);
+  to_all(GetState{step});
+}
+
+// ---- broken numbers
+// -------------------------------------------------------------------------------
+
+void SchedulerState::begin_replay(const StepOutcome& outcome) {
+  broken_text = "step " + std::to_string(step) + ": loss " + std::to_string(outcome.loss) +
+                ", gradient norm " + std::to_string(outcome.grad_norm);
+  log(LogLevel::kError, "scheduler", "numbers broke", {{"step", step}, {"text", broken_text}});
+  move(RunPhase::kReplaying);
+  replays.clear();
+  to_all(RunStep{step, batch.supervised_tokens, batch.epoch, 1});
+}
+
+void SchedulerState::replay_done(const ReplayDone& message) {
+  if (phase != RunPhase::kReplaying) return;
+  replays.push_back(message);
+  if (replays.size() == stages.size()) name_offender();
+}
+
+// The first in causal order: lowest microbatch; forward before backward; up the layers, then down.
+void SchedulerState::name_offender() {
+  const ReplayDone* first = nullptr;
+  const auto key = [](const ReplayDone& done) {
+    return std::tuple(done.microbatch, done.backward,
+                      done.backward != 0 ? -done.layer : done.layer);
+  };
+  for (const ReplayDone& done : replays) {
+    if (done.found != 0 && (first == nullptr || key(done) < key(*first))) first = &done;
+  }
+  std::string text = broken_text + "; no rank applied an update. ";
+  if (first == nullptr) {
+    text += "The replay found only finite values per tensor; their sum overflows";
+  } else {
+    text += "First non-finite value: stage " + std::to_string(first->stage) + ", layer " +
+            std::to_string(first->layer) + ", " + first->tensor + ", microbatch " +
+            std::to_string(first->microbatch) + " (rank " + std::to_string(first->rank) + ")";
+  }
+  fail(Status(
+      StatusCode::kNumerics,
+      text + ". Lower optimizer.learning_rate, set optimizer.clip_norm or look at the data"));
+}
+
+// ---- state
+// ----------------------------------------------------------------------------------------
+
+void SchedulerState::state_reported(const StateReported& message) {
+  if (phase != RunPhase::kCollecting) return;
+  states.push_back(message);
+  if (states.size() == stages.size()) finish_state();
+}
+
+void SchedulerState::finish_state() {
+  std::vector<std::pair<std::int64_t, std::string>> lines;
+  for (const StateReported& state : states) {
+    for (std::size_t i = 0; i < state.orders.size(); ++i) {
+      lines.emplace_back(state.orders[i], state.lines[i]);
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  Sha256 hash;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0 && lines[i].first == lines[i - 1].first) {
+      fail(Status(StatusCode::kInternal, "copies of a tied matrix differ: '" + lines[i].second +
+                                             "' and '" + lines[i - 1].second + "'"));
+      return;
+    }
+    hash.update(lines[i].second);
+    hash.update("\n");
+    arguments.result->state_lines.push_back(lines[i].second);
+  }
+  arguments.result->state_hash = hash.finish_hex();
+  drain(false);
+}
+
+// ---- failure and end
+// ------------------------------------------------------------------------------
+
+void SchedulerState::stage_failed(const StageFailed& message) {
+  // Once the run is ending, ranks that were cut short are victims, not culprits.
+  if (phase == RunPhase::kDraining || phase == RunPhase::kEnded) return;
+  fail(Status(static_cast<StatusCode>(message.code),
+              "rank " + std::to_string(message.rank) + ", step " + std::to_string(message.step) +
+                  ", action " + message.where + ": " + message.text));
+}
+
+void SchedulerState::child_ended(const caf::actor_addr&, bool normal, const std::string& reason) {
+  --children_left;
+  if (!normal && phase != RunPhase::kDraining) {
+    fail(Status(StatusCode::kInternal, "an actor ended without being told to: " + reason));
+  }
+  if (phase == RunPhase::kDraining && children_left == 0) end(false);
+}
+
+void SchedulerState::check_boards() {
+  if (phase == RunPhase::kEnded) return;
+  const std::int64_t now = monotonic_now_ns();
+  if (phase == RunPhase::kDraining) {
+    if (now - drain_began_ns > kDrainLimitNs) {
+      end(true);
+      return;
+    }
+  } else if (phase == RunPhase::kRunning || phase == RunPhase::kReplaying) {
+    const double limit_ns = arguments.pipeline->plan().config.run.action_timeout_seconds * 1e9;
+    std::int32_t waiting = 0;
+    std::string text;
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(stages.size()); ++r) {
+      const BoardEntry entry = arguments.pipeline->board().read(Rank(r));
+      if (entry.step.value != step || static_cast<double>(now - entry.since_ns) < limit_ns)
+        continue;
+      ++waiting;
+      text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(r) +
+              (entry.waiting == WaitCause::kNone
+                   ? " is inside " + to_string(entry.action)
+                   : " waits for " + std::string(to_string(entry.waiting)) + " of " +
+                         to_string(entry.action));
+      if (entry.waiting == WaitCause::kNone) waiting = static_cast<std::int32_t>(stages.size());
+    }
+    if (waiting == static_cast<std::int32_t>(stages.size())) {
+      fail(Status(StatusCode::kTimeout, "step " + std::to_string(step) +
+                                            ": no progress for run.action_timeout: " + text + "; " +
+                                            tracker->in_flight(StepIndex(step))));
+    }
+  }
+  self->delayed_send(self, kBoardEvery, CheckBoards{0});
+}
+
+void SchedulerState::fail(Status status) {
+  if (phase == RunPhase::kDraining || phase == RunPhase::kEnded) return;
+  log(LogLevel::kError, "scheduler", "run failed",
+      {{"step", step}, {"code", to_string(status.code())}, {"text", status.message()}});
+  failure = std::move(status);
+  drain(true);
+}
+
+void SchedulerState::drain(bool failed) {
+  move(RunPhase::kDraining);
+  drain_began_ns = monotonic_now_ns();
+  if (failed) arguments.pipeline->stop().store(true);
+  to_all(Drain{failed ? 1 : 0});
+  self->send(data, Drain{failed ? 1 : 0});
+}
+
+void SchedulerState::end(bool stuck) {
+  move(RunPhase::kEnded);
+  arguments.result->status = failure;
+  arguments.result->stuck = stuck;
+  self->send(arguments.main, RunEnded{stuck ? 1 : 0});
+  self->quit();
+}
+
+// [Note: life of a run] Every legal move; anything else is a bug.
+void SchedulerState::move(RunPhase to) {
+  bool legal = false;
+  switch (phase) {
+    case RunPhase::kIdle:
+      legal = to == RunPhase::kRunning || to == RunPhase::kDraining;
+      break;
+    case RunPhase::kRunning:
+      legal =
+          to == RunPhase::kReplaying || to == RunPhase::kCollecting || to == RunPhase::kDraining;
+      break;
+    case RunPhase::kReplaying:
+    case RunPhase::kCollecting:
+      legal = to == RunPhase::kDraining;
+      break;
+    case RunPhase::kDraining:
+      legal = to == RunPhase::kEnded;
+      break;
+    case RunPhase::kEnded:
+      break;
+  }
+  HEADRACE_CHECK(legal, "run phase", static_cast<int>(phase), "to", static_cast<int>(to));
+  phase = to;
+}
+
+// ---- behaviour
+// ------------------------------------------------------------------------------------
+
+void SchedulerState::spawn_children(const Children& children) {
+  const auto scheduler = caf::actor_cast<SchedulerHandle>(self);
+  for (const StageArguments& arguments_of_stage : children.stages) {
+    stages.push_back(children.detached
+                         ? self->spawn<caf::detached>(stage_behavior, scheduler, arguments_of_stage)
+                         : self->spawn(stage_behavior, scheduler, arguments_of_stage));
+    self->monitor(stages.back());
+  }
+  data = children.detached ? self->spawn<caf::detached>(data_behavior, scheduler, children.data)
+                           : self->spawn(data_behavior, scheduler, children.data);
+  self->monitor(data);
+  children_left = static_cast<std::int32_t>(stages.size()) + 1;
+  arguments.pipeline->doorbell().set_hook(
+      [handles = stages](Rank rank) { caf::anon_send(handles[rank.index()], Wake{rank.value}); });
+}
+
+SchedulerHandle::behavior_type scheduler_behavior(
+    SchedulerHandle::stateful_pointer<SchedulerState> self, SchedulerArguments arguments,
+    Children children) {
+  SchedulerState& state = self->state;
+  state.self = self;
+  state.arguments = std::move(arguments);
+  const Plan& plan = state.arguments.pipeline->plan();
+  state.ledger = std::make_unique<StepLedger>(plan);
+  state.tracker = std::make_unique<MicrobatchTracker>(plan.program);
+  state.compute_seconds.assign(static_cast<std::size_t>(plan.program.ranks), 0.0);
+  state.spawn_children(children);
+  self->set_down_handler([&state](const caf::down_msg& down) {
+    state.child_ended(down.source, down.reason == caf::exit_reason::normal || !down.reason,
+                      caf::to_string(down.reason));
+  });
+  return {
+      [&state](const StartRun& message) { state.start(message); },
+      [&state](const BatchLoaded& message) { state.batch_loaded(message); },
+      [&state](const BatchRefused& message) { state.batch_refused(message); },
+      [&state](const ProgressReported& message) {
+        state.tracker->report(Rank(message.rank), StepIndex(message.step), message.position);
+      },
+      [&state](const NormReady& message) { state.norm_ready(message); },
+      [&state](const StepApplied& message) { state.applied(message); },
+      [&state](const ReplayDone& message) { state.replay_done(message); },
+      [&state](const StageFailed& message) { state.stage_failed(message); },
+      [&state](const StateReported& message) { state.state_reported(message); },
+      [&state](const CheckBoards&) { state.check_boards(); },
+  };
+}
+
+}  // namespace headrace::actors
