@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import check_configs
@@ -115,8 +116,16 @@ def step_clang_tidy(options):
         raise Skipped("runs with --full")
     files = [path for path in tree.list_files() if path.endswith(".cpp")
              and not path.startswith(("tests/", "tools/"))]
-    call(["clang-tidy", "-p", "build/release", "--quiet", "--warnings-as-errors=*", *files],
-         shown=f"clang-tidy on {len(files)} files")
+
+    def lint(path):
+        call(["clang-tidy", "-p", "build/release", "--quiet", "--warnings-as-errors=*", path],
+             quiet=True)
+
+    with ThreadPoolExecutor(JOBS) as pool:
+        jobs = [pool.submit(lint, path) for path in files]
+    failures = [str(job.exception()) for job in jobs if job.exception()]
+    if failures:
+        raise Failed(f"{len(failures)} of {len(files)} files: " + "; ".join(failures))
 
 
 # Name, function, the step whose failure makes this one meaningless.
