@@ -36,7 +36,13 @@ class TreeBuilder final : public YAML::EventHandler {
   explicit TreeBuilder(std::string_view text) : text_(text) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ > 1) refuse(position_of(mark), "a second document starts here; keep one");
+    if (++documents_ == 1) return;
+    // yaml-cpp also calls a stray text after a closed value a new document.
+    const auto offset = static_cast<std::size_t>(mark.pos < 0 ? 0 : mark.pos);
+    const bool marked = text_.substr(0, offset + 3).find("\n---") != std::string_view::npos;
+    refuse(position_of(mark), marked ? "a second document starts here; keep one"
+                                     : "this does not continue what stands before it; check quotes "
+                                       "and indentation");
   }
   void OnDocumentEnd() override {}
 
@@ -57,6 +63,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_decoration(mark, tag, anchor);
+    check_one_line(mark, value);
     YamlNode node;
     node.kind = tag == "!" ? NodeKind::kQuoted : NodeKind::kPlain;
     node.text = value;
@@ -94,10 +101,42 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  [[nodiscard]] std::string_view word_at(const YAML::Mark& mark) const {
+  // What is typed on one line is meant as one value: an unclosed quote (which yaml-cpp lets run to
+  // the end of the file), a forgotten colon and a block text all show as a value over several
+  // lines.
+  void check_one_line(const YAML::Mark& mark, const std::string& value) const {
+    const std::string_view rest = text_from(mark);
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    const char first = line.empty() ? ' ' : line.front();
+    if (first == '"' || first == '\'') {
+      if (!closes_quote(line)) refuse(position_of(mark), "a quote that is not closed on its line");
+    } else if (first == '|' || first == '>') {
+      refuse(position_of(mark), "block texts (| and >) are not supported; write it on one line");
+    } else if (first == '!') {
+      refuse(position_of(mark), "tags (!) are not supported; write the value alone");
+    } else if (!line.starts_with(value)) {
+      refuse(position_of(mark), "a value over several lines; keep it on one, or is a ':' missing?");
+    }
+  }
+
+  static bool closes_quote(std::string_view line) {
+    const char quote = line.front();
+    for (std::size_t i = 1; i < line.size(); ++i) {
+      if (line[i] == '\\' && quote == '"')
+        ++i;
+      else if (line[i] == quote)
+        return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::string_view text_from(const YAML::Mark& mark) const {
     const auto begin = static_cast<std::size_t>(mark.pos < 0 ? 0 : mark.pos);
-    if (begin >= text_.size()) return {};
-    const std::string_view rest = text_.substr(begin, 5);
+    return begin >= text_.size() ? std::string_view{} : text_.substr(begin);
+  }
+
+  [[nodiscard]] std::string_view word_at(const YAML::Mark& mark) const {
+    const std::string_view rest = text_from(mark).substr(0, 5);
     return rest.substr(0, rest.find_first_of(" \t\r\n,:]}#"));
   }
 
@@ -151,6 +190,18 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode root_;
   int documents_ = 0;
 };
+
+// yaml-cpp's words, or plainer ones for the mistakes that people make.
+std::string explain(const std::string& words) {
+  if (words == "end of map not found") {
+    return "this line does not fit those before it; a key needs the indentation of its neighbours, "
+           "a "
+           "colon and a blank";
+  }
+  if (words == "end of map flow not found") return "a map opened with { is not closed";
+  if (words == "end of sequence flow not found") return "a list opened with [ is not closed";
+  return "not YAML: " + words;
+}
 
 // The line and column of a byte offset; columns count bytes.
 SourcePosition position_at(std::string_view text, std::size_t offset) {
@@ -237,7 +288,7 @@ YamlParse parse_yaml(std::string_view text) {
   } catch (const Refused& refused) {
     result.problem = refused.problem;
   } catch (const YAML::Exception& error) {
-    result.problem = YamlProblem{position_of(error.mark), "not YAML: " + error.msg};
+    result.problem = YamlProblem{position_of(error.mark), explain(error.msg)};
   } catch (const std::exception& error) {
     result.problem = YamlProblem{{1, 1, 0}, std::string("not YAML: ") + error.what()};
   }

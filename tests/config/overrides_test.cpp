@@ -53,7 +53,7 @@ TEST_CASE("config: an override obeys the rules of the file") {
         Case{"run=5", "run is a section; expected run.key=value"},
         Case{"data.train=*x", "not YAML: the referenced anchor is not defined"},
         Case{"data.train=\ta", "a tab as indentation; use spaces"},
-        Case{"run.steps=[1", "not YAML: end of sequence flow not found"},
+        Case{"run.steps=[1", "a list opened with [ is not closed"},
         Case{"cluster.port=1", "cluster: this build has no runs over several processes"}}) {
     CAPTURE(c.text);
     CHECK(refusal(sample_text(), {c.text}) == "--set " + std::string(c.text) + ": " + c.message);

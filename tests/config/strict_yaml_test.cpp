@@ -126,17 +126,31 @@ TEST_CASE("config: YAML beyond plain maps lists and scalars is refused") {
     const char* text;
     const char* reason;
   };
-  for (const Case& c :
-       {Case{"a: &x 1\nb: *x\n", "anchors (&name) are not supported"}, Case{"a: *x\n", "not YAML"},
-        Case{"<<: {a: 1}\n", "merge keys (<<) are not supported"}, Case{"a: !!int 3\n", "tags ("},
-        Case{"a: 1\n---\nb: 1\n", "a second document"},
-        Case{"? [a]\n: b\n", "a key must be a word, not a list"}, Case{": b\n", "a key is missing"},
-        Case{"a: {b: 1\n", "not YAML"},
-        Case{"- a\n- b\n", "expected sections such as `model:`, found a list"},
-        Case{"model\n", "expected sections such as `model:`, found a single value"},
-        Case{"", "the file has no content"}, Case{"# only a comment\n", "the file has no content"},
-        Case{"a: [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n", "nested too deeply"},
-        Case{"a: \x01\n", "a control character"}, Case{"a: \xff\n", "not UTF-8"}}) {
+  for (const Case& c : {Case{"a: &x 1\nb: *x\n", "anchors (&name) are not supported"},
+                        Case{"a: *x\n", "not YAML"},
+                        Case{"<<: {a: 1}\n", "merge keys (<<) are not supported"},
+                        Case{"a: !!int 3\n", "tags ("},
+                        Case{"a: 1\n---\nb: 1\n", "a second document"},
+                        Case{"? [a]\n: b\n", "a key must be a word, not a list"},
+                        Case{": b\n", "a key is missing"},
+                        Case{"a: {b: 1\n", "a map opened with { is not closed"},
+                        Case{"a: [1, 2\n", "a list opened with [ is not closed"},
+                        Case{"a: |\n  text\n", "block texts (| and >) are not supported"},
+                        Case{"a: ! x\n", "tags (!) are not supported"},
+                        Case{"a: \"x\nb: 1\n", "a quote that is not closed on its line"},
+                        Case{"a: 'x\n", "a quote that is not closed on its line"},
+                        Case{"a: x\n  y\n", "a value over several lines"},
+                        Case{"a:\n  b c\n  d e\n", "a value over several lines"},
+                        Case{"a: 1\n b: 2\n", "a ':' missing?"},
+                        Case{"a:\n  b: 1\n c: 2\n", "this line does not fit those before it"},
+                        Case{"\"a\" b\n", "this does not continue what stands before it"},
+                        Case{"- a\n- b\n", "expected sections such as `model:`, found a list"},
+                        Case{"model\n", "expected sections such as `model:`, found a single value"},
+                        Case{"", "the file has no content"},
+                        Case{"# only a comment\n", "the file has no content"},
+                        Case{"a: [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n", "nested too deeply"},
+                        Case{"a: \x01\n", "a control character"},
+                        Case{"a: \xff\n", "not UTF-8"}}) {
     CAPTURE(c.text);
     const std::string message = refusal(c.text);
     CHECK_MESSAGE(contains(message, c.reason), message);
@@ -168,4 +182,33 @@ TEST_CASE("config: a path that cannot be read is named") {
   CHECK(missing.code() == StatusCode::kConfig);
   CHECK(contains(missing.message(), "/nonexistent/run.yaml: cannot be read"));
   CHECK(contains(load_config("/").status().message(), "it is a folder"));
+}
+
+TEST_CASE("config: a file in flow style with every section is accepted") {
+  const Result<Config> config = parse(
+      "model:        { kind: gpt2, layers: 8, width: 256, heads: 8, context: 256, vocabulary: "
+      "bytes, "
+      "dropout: 0.0, tied: true }   # gpt2 | llama | mlp\n"
+      "pipeline:     { ranks: 4, chunks: 1 }\n"
+      "stages:       # optional\n"
+      "  - { layers: [embedding, block*2] }\n"
+      "  - { layers: [block*2] }\n"
+      "  - { layers: [block*2] }\n"
+      "  - { layers: [block*2, norm, head] }\n"
+      "ranks:\n"
+      "  - { process: 0, device: cpu, threads: 1 }\n"
+      "  - { process: 0, device: cpu, threads: 1 }\n"
+      "  - { process: 0, device: cpu, threads: 1 }\n"
+      "  - { process: 0, device: cpu, threads: 1 }\n"
+      "schedule:     { name: 1f1b, policy: static }\n"
+      "batch:        { size: 32, microbatch_size: 4 }\n"
+      "data:         { train: corpus.txt, validation: null, order_seed: 1 }\n"
+      "optimizer:    { kind: adamw, learning_rate: 3e-4, betas: [0.9, 0.95], warmup_steps: 20, "
+      "decay: cosine, weight_decay: 0.1, clip_norm: 1.0 }\n"
+      "run:          { steps: 200, seed: 1, precision: fp32, recompute: none, device: cpu }\n"
+      "determinism:  { reduction_blocks: 1 }\n");
+  REQUIRE_MESSAGE(config.is_ok(), config.status().message());
+  CHECK(config->optimizer.learning_rate == 3e-4);
+  CHECK(config->stages.size() == 4);
+  CHECK(config->optimizer.decay == DecayKind::kCosine);
 }

@@ -37,7 +37,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("tools: the version is the project's") {
+TEST_CASE("tools: the version is that of the project") {
   const Answer answer = call("--version");
   CHECK(answer.exit_code == 0);
   CHECK(answer.out == "headrace " HEADRACE_VERSION "\n");
