@@ -36,6 +36,7 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;  // row-major; matrices are [out, in]
   InitKind init = InitKind::kNormal;
   float deviation = 0.02F;  // of kNormal
+  bool gemm = true;         // of a matrix: false when no GEMM reads it (embedding tables)
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] bool is_matrix() const { return shape.size() >= 2; }  // weight decay applies
 };
@@ -70,17 +71,17 @@ struct LayerCall {
   kernels::Stream& stream;
   kernels::Operators& operators;
   const StepContext& step;
-  MicrobatchShape shape;
+  MicrobatchShape shape{};
   MicrobatchIndex microbatch{0};
-  std::span<const ParameterView> parameters;  // in the order of Layer::parameters()
+  std::span<const ParameterView> parameters{};  // in the order of Layer::parameters()
   std::byte* stash = nullptr;
   std::byte* weight_forward = nullptr;
   std::byte* weight_backward = nullptr;
   std::byte* workspace = nullptr;
-  kernels::ConstRef x;   // input [n, C] (null for embedding)
-  kernels::Ref y;        // forward: output [n, C] (null for head)
-  kernels::ConstRef dy;  // backward_input: gradient of y (null for head)
-  kernels::Ref dx;       // backward_input: gradient of x; data null when nobody below trains
+  kernels::ConstRef x{};   // input [n, C] (null for embedding)
+  kernels::Ref y{};        // forward: output [n, C] (null for head)
+  kernels::ConstRef dy{};  // backward_input: gradient of y (null for head)
+  kernels::Ref dx{};       // backward_input: gradient of x; data null when nobody below trains
   const std::int32_t* inputs = nullptr;  // this microbatch's rows of StepContext::inputs
   const std::int32_t* targets = nullptr;
   double* loss_sum = nullptr;  // head: this microbatch's own summed loss (f64), overwritten
@@ -104,7 +105,8 @@ class Layer {
 struct LayerOptions {
   ModelSpec model;
   LayerSpec spec;
-  kernels::Device* device = nullptr;  // for constant tables; not null
+  // For constant tables; null when only parameters, bytes and FLOPs are asked for.
+  kernels::Device* device = nullptr;
   BrokenRule broken_rule = BrokenRule::kNone;
 };
 
@@ -114,5 +116,7 @@ using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerOptions&)>;
 Status register_layer_kind(std::string_view kind, LayerFactory factory);
 // kConfig with the nearest known kind when there is no such kind for this model.
 [[nodiscard]] Result<std::unique_ptr<Layer>> make_layer(const LayerOptions& options);
+// Registered kinds in alphabetical order.
+[[nodiscard]] std::vector<std::string> layer_kinds();
 
 }  // namespace headrace::stages

@@ -48,6 +48,16 @@ struct LayerSpec {
 // embedding, blocks, norm, head: L + 3 layers.
 [[nodiscard]] std::vector<LayerSpec> layer_list(const ModelSpec& model);
 
+// kConfig when the sizes do not fit each other (heads into width, kv_heads into heads, ...).
+[[nodiscard]] Status check_model(const ModelSpec& model);
+
+// Place of a layer's k-th parameter in the global order: layer order, then declaration order. It
+// depends on nothing but the layer's own number, so that every stage knows it of its own layers.
+inline constexpr std::int64_t kParametersPerLayerMax = 256;
+[[nodiscard]] constexpr std::int64_t parameter_order(LayerIndex layer, std::size_t k) {
+  return layer.value * kParametersPerLayerMax + static_cast<std::int64_t>(k);
+}
+
 // The microbatch every layer sees: batch sequences of context positions.
 struct MicrobatchShape {
   std::int64_t batch = 0;      // B, sequences per microbatch

@@ -72,23 +72,27 @@ struct StageBytes {
   [[nodiscard]] std::int64_t total(const FrameCapacity& frames) const;  // without workspace
 };
 
-// Sizes without building anything. `options.device` may be null.
+// Sizes without building anything. `options.device` may be null; the workspace then lacks the
+// kernels' own part, so give the device when allocating by it.
 [[nodiscard]] Result<StageBytes> stage_bytes(const StageOptions& options);
 
 // One tensor of the persistent state, for hashing, checkpoints and tests. Order: parameters in
 // global order, each followed by its moments.
 struct StateTensor {
-  std::int64_t order = 0;  // global order of the parameter, times 4, plus 0 weight / 1 / 2 moments
+  std::int64_t order = 0;  // parameter_order, times 4, plus 0 weight / 1 / 2 moments
   std::string name;        // `block.0.attn.qkv.weight`, `…weight#moment1`, `…#moment2`
   std::vector<std::int64_t> shape;
-  float* data = nullptr;  // device, fp32
+  float* data = nullptr;  // device, fp32; after writing call Stage::weights_changed
   std::int64_t count = 0;
+  // Of a tied matrix at the head's end, when the embedding lives elsewhere: hashes and checkpoints
+  // take the embedding's.
+  bool copy = false;
 };
 
 // Sum of squares of one parameter's gradient. Parameters are folded in global order by the
 // scheduler.
 struct SquareSum {
-  std::int64_t order = 0;  // global order of the parameter
+  std::int64_t order = 0;  // parameter_order: ascending, with gaps
   double value = 0;
 };
 
@@ -142,6 +146,8 @@ class Stage {
   [[nodiscard]] NonFinite first_non_finite();  // after a step with check_finite, stream passed
 
   [[nodiscard]] std::vector<StateTensor> state();
+  // Refreshes the bf16 mirrors after weights were written through state().
+  void weights_changed();
   [[nodiscard]] std::vector<ParameterSpec> parameters() const;  // held here, in global order
   // Gradient of a parameter held here after reduce_gradients, for tests; null when frozen or
   // unknown.
