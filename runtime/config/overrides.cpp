@@ -93,9 +93,10 @@ std::vector<YamlProblem> apply_overrides(YamlNode& root, std::span<const std::st
   for (std::size_t i = 0; i < overrides.size(); ++i) {
     const auto number = static_cast<std::int32_t>(i + 1);
     const std::string path = path_of(overrides[i]);
-    const auto earlier = std::find_if(overrides.begin(), overrides.begin() + i,
+    const std::span<const std::string> before = overrides.first(i);
+    const auto earlier = std::find_if(before.begin(), before.end(),
                                       [&](const auto& other) { return path_of(other) == path; });
-    if (earlier != overrides.begin() + i) {
+    if (earlier != before.end()) {
       problems.push_back({{1, 1, number}, "repeated; also given as --set " + *earlier});
       continue;
     }

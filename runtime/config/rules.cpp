@@ -10,7 +10,10 @@ namespace {
 
 using Breaches = std::vector<RuleBreach>;
 
-std::string number(std::int64_t value) { return std::to_string(value); }
+template <typename Integer>
+std::string number(Integer value) {
+  return std::to_string(value);
+}
 
 void breach(Breaches& breaches, std::string path, std::string message) {
   breaches.push_back({std::move(path), std::move(message)});
