@@ -20,10 +20,17 @@ constexpr float kInvSqrtTwoPi = 0.39894228F;
 constexpr float kTwoSqrtTwoOverPi = 1.59576912F;  // 2 sqrt(2/pi)
 constexpr float kCubic = 0.044715F;
 
-// 1 / (1 + e^-x). Clamped so that no denormal appears; callers multiply by x, which keeps a NaN.
-HWY_INLINE F16 sigmoid16(const F16& x) {
+// s = 1 / (1 + e^-x), and 1 - s without the cancellation. Clamped so that no denormal appears;
+// callers multiply by x, which keeps a NaN.
+struct Sigmoid16 {
+  F16 s;
+  F16 rest;
+};
+HWY_INLINE Sigmoid16 sigmoid16(const F16& x) {
   const F16 one = set16(1.0F);
-  return one / (one + exp16(min16(zero16() - x, set16(80.0F))));
+  const F16 e = exp16(min16(zero16() - x, set16(80.0F)));
+  const F16 s = one / (one + e);
+  return {s, e * s};
 }
 // P(N(0,1) <= x).
 HWY_INLINE F16 normal_cdf16(const F16& x) {
@@ -42,16 +49,16 @@ struct GeluExact {
 
 // 0.5 (1 + tanh(u)) = sigmoid(2u), with u = sqrt(2/pi) (x + 0.044715 x^3).
 struct GeluTanh {
-  static HWY_INLINE F16 gate(const F16& x) {
+  static HWY_INLINE Sigmoid16 gate(const F16& x) {
     const F16 inner = mul_add(x * x, set16(kCubic), set16(1.0F));
     return sigmoid16(x * inner * set16(kTwoSqrtTwoOverPi));
   }
-  static HWY_INLINE F16 forward(const F16& x) { return x * gate(x); }
+  static HWY_INLINE F16 forward(const F16& x) { return x * gate(x).s; }
   // y' = s + x s (1 - s) 2u'
   static HWY_INLINE F16 slope(const F16& x) {
-    const F16 s = gate(x);
+    const auto [s, rest] = gate(x);
     const F16 inner = mul_add(x * x, set16(3.0F * kCubic), set16(1.0F));
-    const F16 bell = s * (set16(1.0F) - s);
+    const F16 bell = s * rest;
     // Where the bell is 0 the product is 0 too, also when x^3 overflowed.
     const F16 steep = min16(x * inner * set16(kTwoSqrtTwoOverPi), set16(1e30F));
     return mul_add(bell, max16(steep, set16(-1e30F)), s) + (x - x);
@@ -94,7 +101,7 @@ void swiglu_forward(CpuContext& context, const ActivationForwardArgs& args, Y* y
                               for_columns(0, width, [&](std::int64_t c, auto lanes) HWY_ATTR {
                                 const F16 gate = load16(x + c, lanes);
                                 const F16 up = load16(x + width + c, lanes);
-                                store16(gate * sigmoid16(gate) * up, y + row * width + c, lanes);
+                                store16(gate * sigmoid16(gate).s * up, y + row * width + c, lanes);
                               });
                             }
                           });
@@ -111,8 +118,8 @@ void swiglu_backward(CpuContext& context, const ActivationBackwardArgs& args, Dx
                                 const F16 gate = load16(args.x + at + c, lanes);
                                 const F16 up = load16(args.x + at + width + c, lanes);
                                 const F16 dy = load16(args.dy + row * width + c, lanes);
-                                const F16 s = sigmoid16(gate);
-                                const F16 slope = s * mul_add(gate, set16(1.0F) - s, set16(1.0F));
+                                const auto [s, rest] = sigmoid16(gate);
+                                const F16 slope = s * mul_add(gate, rest, set16(1.0F));
                                 store16(dy * up * slope, dx + at + c, lanes);
                                 store16(dy * (gate * s), dx + at + width + c, lanes);
                               });
