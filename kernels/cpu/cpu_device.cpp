@@ -20,31 +20,32 @@ namespace {
 
 constexpr std::align_val_t kBufferAlignment{256};
 
-enum class CpuIsa { kAvx2, kAvx512, kAvx512Bf16 };
-
 // The least of what our kernels and oneDNN can use: it decides the bits.
-CpuIsa detect_isa() {
+OnednnIsa detect_isa() {
   const std::int64_t targets = hwy::SupportedTargets();
   const OnednnIsa onednn = limit_onednn_isa();
-  if ((targets & (HWY_AVX2 | HWY_AVX3)) == 0 || onednn == OnednnIsa::kNone) {
-    throw DeviceError(
-        "device cpu: this machine lacks AVX2 with FMA (found: " +
-        std::string(onednn == OnednnIsa::kNone ? "oneDNN below avx2"
-                                               : "vector kernels below avx2") +
-        "); run on an x86-64 machine from 2013 or later, and unset DNNL_MAX_CPU_ISA if it is set");
+  const bool has_vectors = (targets & (HWY_AVX2 | HWY_AVX3)) != 0;
+  if (!has_vectors || onednn == OnednnIsa::kNone) {
+    throw DeviceError(std::string("device cpu: needs AVX2 with FMA; found less for ") +
+                      (has_vectors ? "oneDNN" : "the vector kernels") +
+                      "; run on an x86-64 machine of 2013 or later, and unset DNNL_MAX_CPU_ISA if "
+                      "it is set");
   }
-  if ((targets & HWY_AVX3) == 0 || onednn == OnednnIsa::kAvx2) return CpuIsa::kAvx2;
-  return onednn == OnednnIsa::kAvx512Bf16 ? CpuIsa::kAvx512Bf16 : CpuIsa::kAvx512;
+  return (targets & HWY_AVX3) == 0 ? OnednnIsa::kAvx2 : onednn;
 }
 
-const char* name_of(CpuIsa isa) {
+const char* name_of(OnednnIsa isa) {
   switch (isa) {
-    case CpuIsa::kAvx2:
+    case OnednnIsa::kAvx2:
       return "avx2";
-    case CpuIsa::kAvx512:
+    case OnednnIsa::kAvx512:
       return "avx512";
-    case CpuIsa::kAvx512Bf16:
+    case OnednnIsa::kAvx512Bf16:
       return "avx512bf16";
+    case OnednnIsa::kAvx512Amx:
+      return "avx512amx";
+    case OnednnIsa::kNone:
+      break;
   }
   return "unknown";
 }
@@ -79,7 +80,7 @@ class CpuDevice final : public Device {
   }
 
   // oneDNN 2.6 has no bf16 matmul for AVX2.
-  [[nodiscard]] bool supports_bf16() const override { return isa_ != CpuIsa::kAvx2; }
+  [[nodiscard]] bool supports_bf16() const override { return isa_ != OnednnIsa::kAvx2; }
 
   void copy_to_host(void* host, const void* device, std::size_t bytes) override {
     std::memcpy(host, device, bytes);
@@ -98,7 +99,7 @@ class CpuDevice final : public Device {
   }
 
   const CpuDeviceOptions options_;
-  const CpuIsa isa_;
+  const OnednnIsa isa_;
   const std::unique_ptr<Operators> operators_;
   std::atomic<std::uint64_t> stream_count_{0};
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <vector>
 
 namespace headrace::kernels {
@@ -28,11 +29,6 @@ Memory::data_type onednn_type(DType type) {
   return type == DType::kBf16 ? Memory::data_type::bf16 : Memory::data_type::f32;
 }
 
-dnnl::engine& cpu_engine() {
-  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
 void require_success(dnnl_status_t status, const char* call) {
   if (status == dnnl_success) return;
   throw DeviceError(std::string("oneDNN: ") + call + " failed with status " +
@@ -42,25 +38,51 @@ void require_success(dnnl_status_t status, const char* call) {
 }  // namespace
 
 struct OnednnMatmul::ThreadCache {
+  // A model has a few dozen shapes; text generation makes one per length, so there is a limit.
+  static constexpr std::size_t kPreparedMax = 512;
+
   struct Prepared {
     Shape shape;
     dnnl::matmul primitive;
     Memory a, b, c, bias, scratch;
     std::size_t scratch_bytes = 0;
+    std::uint64_t last_use = 0;
   };
 
   Prepared& find_or_make(const Shape& shape);
   void execute(Prepared& prepared, void* scratch, const void* a, const void* b, void* c,
                const float* bias);
 
+  [[nodiscard]] std::unique_ptr<Prepared> make(const Shape& shape) const;
+
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
   std::vector<std::unique_ptr<Prepared>> prepared;
-  dnnl::stream stream{cpu_engine()};
+  std::uint64_t uses = 0;
 };
 
 OnednnMatmul::ThreadCache::Prepared& OnednnMatmul::ThreadCache::find_or_make(const Shape& shape) {
+  ++uses;
   for (const auto& entry : prepared) {
-    if (entry->shape == shape) return *entry;
+    if (entry->shape != shape) continue;
+    entry->last_use = uses;
+    return *entry;
   }
+  auto entry = make(shape);
+  entry->last_use = uses;
+  if (prepared.size() < kPreparedMax) {
+    prepared.push_back(std::move(entry));
+    return *prepared.back();
+  }
+  const auto oldest = std::min_element(
+      prepared.begin(), prepared.end(),
+      [](const auto& left, const auto& right) { return left->last_use < right->last_use; });
+  *oldest = std::move(entry);
+  return **oldest;
+}
+
+std::unique_ptr<OnednnMatmul::ThreadCache::Prepared> OnednnMatmul::ThreadCache::make(
+    const Shape& shape) const {
   const Memory::dim m = shape.rows, n = shape.cols, k = shape.inner;
   const auto in = onednn_type(shape.in);
   const Memory::dims a_strides =
@@ -80,18 +102,17 @@ OnednnMatmul::ThreadCache::Prepared& OnednnMatmul::ThreadCache::find_or_make(con
   const dnnl::matmul::desc operation = shape.bias
                                            ? dnnl::matmul::desc(a_desc, b_desc, bias_desc, c_desc)
                                            : dnnl::matmul::desc(a_desc, b_desc, c_desc);
-  const dnnl::matmul::primitive_desc description(operation, attributes, cpu_engine());
+  const dnnl::matmul::primitive_desc description(operation, attributes, engine);
   auto entry = std::make_unique<Prepared>();
   entry->shape = shape;
   entry->primitive = dnnl::matmul(description);
-  entry->a = Memory(a_desc, cpu_engine(), nullptr);
-  entry->b = Memory(b_desc, cpu_engine(), nullptr);
-  entry->c = Memory(c_desc, cpu_engine(), nullptr);
-  if (shape.bias) entry->bias = Memory(bias_desc, cpu_engine(), nullptr);
-  entry->scratch = Memory(description.scratchpad_desc(), cpu_engine(), nullptr);
+  entry->a = Memory(a_desc, engine, nullptr);
+  entry->b = Memory(b_desc, engine, nullptr);
+  entry->c = Memory(c_desc, engine, nullptr);
+  if (shape.bias) entry->bias = Memory(bias_desc, engine, nullptr);
+  entry->scratch = Memory(description.scratchpad_desc(), engine, nullptr);
   entry->scratch_bytes = description.scratchpad_desc().get_size();
-  prepared.push_back(std::move(entry));
-  return *prepared.back();
+  return entry;
 }
 
 void OnednnMatmul::ThreadCache::execute(Prepared& entry, void* scratch, const void* a,
@@ -151,12 +172,16 @@ void matmul(CpuContext& context, const MatmulArgs& args) {
 }
 
 OnednnIsa limit_onednn_isa() {
-  // Fails when a primitive exists already: then an earlier device has set it.
-  (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+  // A person's own limit stands. The call fails when a primitive exists already: then an earlier
+  // device has made it.
+  const bool has_own_limit =
+      std::getenv("DNNL_MAX_CPU_ISA") != nullptr || std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr;
+  if (!has_own_limit) (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
   const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
   const auto has = [isa](dnnl_cpu_isa_t wanted) {
     return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
   };
+  if (has(dnnl_cpu_isa_avx512_core_amx)) return OnednnIsa::kAvx512Amx;
   if (has(dnnl_cpu_isa_avx512_core_bf16)) return OnednnIsa::kAvx512Bf16;
   if (has(dnnl_cpu_isa_avx512_core)) return OnednnIsa::kAvx512;
   if (has(dnnl_cpu_isa_avx2)) return OnednnIsa::kAvx2;

@@ -33,9 +33,10 @@ class OnednnMatmul {
 // The operator: args.c = op(a) * op(b) …
 void matmul(CpuContext& context, const MatmulArgs& args);
 
-enum class OnednnIsa { kNone, kAvx2, kAvx512, kAvx512Bf16 };
-// The instruction set oneDNN uses, limited to AVX-512 with bf16 so that a machine with more (AMX)
-// gives the same bits. Must be asked before the first primitive is made.
+enum class OnednnIsa { kNone, kAvx2, kAvx512, kAvx512Bf16, kAvx512Amx };
+// The instruction set oneDNN uses. Unless DNNL_MAX_CPU_ISA sets another limit, it is limited to
+// AVX-512 with bf16, so that a machine with more (AMX) gives the same bits. Must be asked before
+// the first primitive is made.
 [[nodiscard]] OnednnIsa limit_onednn_isa();
 [[nodiscard]] std::string onednn_version();  // e.g. "2.6.3"
 

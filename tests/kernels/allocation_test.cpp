@@ -12,13 +12,16 @@ namespace {
 std::atomic<bool> armed{false};
 std::atomic<int> allocations{0};
 
-void* allocate(std::size_t bytes, std::size_t alignment) {
+// Not inlined: the compiler would see malloc behind new and warn that free does not match it.
+[[gnu::noinline]] void* allocate(std::size_t bytes, std::size_t alignment) {
   if (armed.load(std::memory_order_relaxed)) allocations.fetch_add(1);
   const std::size_t rounded = (bytes + alignment) / alignment * alignment;
   void* p = std::aligned_alloc(alignment, rounded);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }
+
+[[gnu::noinline]] void release(void* p) noexcept { std::free(p); }
 
 }  // namespace
 
@@ -30,14 +33,14 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p) noexcept { release(p); }
+void operator delete[](void* p) noexcept { release(p); }
+void operator delete(void* p, std::size_t) noexcept { release(p); }
+void operator delete[](void* p, std::size_t) noexcept { release(p); }
+void operator delete(void* p, std::align_val_t) noexcept { release(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { release(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { release(p); }
 
 using namespace headrace;
 using namespace headrace::kernels;
