@@ -98,6 +98,7 @@ def step_install(_):
         expected = Path("tests/consumer/expected.txt").read_text(encoding="utf-8")
         if printed != expected:
             raise Failed(f"the consumer printed\n{printed}expected\n{expected}")
+        call([str(build / "link_everything")])
         print("the consumer printed the expected program")
 
 

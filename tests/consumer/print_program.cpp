@@ -1,9 +1,9 @@
 // Prints the 1F1B program of three ranks and four microbatches, built with the installed library.
-#include <iostream>
-
 #include "runtime/base/status.hpp"
 #include "schedules/passes.hpp"
 #include "schedules/registry.hpp"
+
+#include <iostream>
 
 int main() {
   headrace::schedules::ScheduleSpec spec;

@@ -16,6 +16,8 @@ if(TARGET headrace)
   install(TARGETS headrace RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+list(TRANSFORM headrace_libraries REPLACE "^headrace_" "headrace::" OUTPUT_VARIABLE
+  headrace_exported)
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/tools/cmake/headraceConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/headraceConfig.cmake"
