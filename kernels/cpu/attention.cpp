@@ -20,6 +20,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention.cpp"
 #include "kernels/cpu/simd_targets.hpp"
 #include <hwy/foreach_target.h>
+#include <hwy/cache_control.h>
 #include "kernels/cpu/nn_tile-inl.hpp"
 // clang-format on
 
@@ -88,12 +89,17 @@ HWY_BEFORE_NAMESPACE();
 namespace headrace::kernels::HWY_NAMESPACE {
 namespace {
 
+// Rows of a head are far apart in memory, where no hardware looks ahead.
+constexpr std::int64_t kRowsAhead = 8;
+
 // to[rows padded][padded_width] = factor * from[rows][width], zeros in the padding.
 void pack_rows(const AttentionShape& shape, const float* from, std::int64_t from_row,
                std::int64_t rows, std::int64_t padded_rows, float factor, float* to) {
   const F16 factor16 = set16(factor);
   for (std::int64_t r = 0; r < rows; ++r, from += from_row, to += shape.padded_width) {
+    const float* soon = from + (r + kRowsAhead < rows ? kRowsAhead * from_row : 0);
     for_columns(0, shape.width, [&](std::int64_t c, auto lanes) HWY_ATTR {
+      hwy::Prefetch(soon + c);
       store16(load16(from + c, lanes) * factor16, to + c);
     });
   }
@@ -101,12 +107,28 @@ void pack_rows(const AttentionShape& shape, const float* from, std::int64_t from
               static_cast<std::size_t>((padded_rows - rows) * shape.padded_width) * sizeof(float));
 }
 
-// to[width][kTile] = transpose of rows[padded_rows][padded_width].
+// to[padded_width][kTile] = transpose of rows[padded_rows][padded_width], four by four.
 void transpose_tile(const AttentionShape& shape, const float* rows, std::int64_t padded_rows,
                     float* to) {
-  for (std::int64_t r = 0; r < padded_rows; ++r) {
-    for (std::int64_t c = 0; c < shape.width; ++c)
-      to[c * kTile + r] = rows[r * shape.padded_width + c];
+  const hn::FixedTag<float, 4> d;
+  const std::int64_t width = shape.padded_width;
+  for (std::int64_t r = 0; r < padded_rows; r += 4) {
+    const float* from = rows + r * width;
+    for (std::int64_t c = 0; c < width; c += 4) {
+      const auto a0 = hn::LoadU(d, from + c);
+      const auto a1 = hn::LoadU(d, from + width + c);
+      const auto a2 = hn::LoadU(d, from + 2 * width + c);
+      const auto a3 = hn::LoadU(d, from + 3 * width + c);
+      const auto low01 = hn::InterleaveLower(d, a0, a1);
+      const auto low23 = hn::InterleaveLower(d, a2, a3);
+      const auto high01 = hn::InterleaveUpper(d, a0, a1);
+      const auto high23 = hn::InterleaveUpper(d, a2, a3);
+      float* column = to + c * kTile + r;
+      hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, column);
+      hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, column + kTile);
+      hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, column + 2 * kTile);
+      hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, column + 3 * kTile);
+    }
   }
 }
 
@@ -206,10 +228,10 @@ void softmax_tile(const AttentionShape& shape, const ForwardTiles& tiles, std::i
       }
       largest = max16(largest, score);
     }
-    const F16 shrink = exp16(old - largest);
+    const F16 shrink = exp16_softmax(old - largest);
     F16 sum = load16(tiles.sum + group) * shrink;
     for (std::int64_t key = 0; key < rows; ++key) {
-      const F16 p = exp16(load16(column + key * kTile) - largest);
+      const F16 p = exp16_softmax(load16(column + key * kTile) - largest);
       store16(p, column + key * kTile);
       sum = sum + p;
     }
@@ -342,7 +364,7 @@ void softmax_slopes_tile(const BackwardTiles& tiles, std::int64_t keys, std::int
     const F16 delta = load16(tiles.delta + group);
     for (std::int64_t key = 0; key < rows; ++key) {
       const std::int64_t at = key * kTile + group;
-      F16 p = exp16(load16(tiles.scores_t + at) - lse);
+      F16 p = exp16_softmax(load16(tiles.scores_t + at) - lse);
       if (diagonal && key >= group) {
         p = choose16(less16(lane, set16(static_cast<float>(key - group))), zero16(), p);
       }

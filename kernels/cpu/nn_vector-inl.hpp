@@ -92,6 +92,23 @@ HWY_INLINE F16 copy_sign16(const F16& magnitude, const F16& sign) {
 HWY_INLINE F16 exp16(const F16& a) {
   return each([](auto x) HWY_ATTR { return math_exp(x); }, a);
 }
+// e^x for x <= 1, exactly 0 below -87: what a softmax needs, in two thirds of the instructions.
+HWY_INLINE F16 exp16_softmax(const F16& a) {
+  return each(
+      [](auto x) HWY_ATTR {
+        const FloatTag d;
+        const hn::RebindToSigned<FloatTag> di;
+        constexpr float kPolynomial[] = {0.5F,           0.166666672F,  0.0416662693F,
+                                         0.00833326392F, 0.0013946062F, 0.000199184055F};
+        const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
+        auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), x);
+        r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
+        auto y = hn::MulAdd(hn::Mul(r, r), horner(r, kPolynomial), r);
+        y = hn::Mul(hn::Add(y, hn::Set(d, 1.0F)), power_of_two(hn::ConvertTo(di, n)));
+        return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0F)), y);  // a NaN is not below
+      },
+      a);
+}
 HWY_INLINE F16 log16(const F16& a) {
   return each([](auto x) HWY_ATTR { return math_log(x); }, a);
 }

@@ -121,5 +121,22 @@ TEST_CASE("cross-entropy kernel: a NaN logit gives a NaN loss and gradient") {
   CHECK(std::isfinite(r.dlogits[30]));
 }
 
+TEST_CASE("cross-entropy kernel: probabilities are within 1.5 units over the range of fp32") {
+  const std::int64_t vocabulary = 20011;
+  Floats logits(static_cast<std::size_t>(vocabulary));
+  for (std::size_t v = 0; v < logits.size(); ++v) logits[v] = -0.005F * static_cast<float>(v);
+  CpuContext context(CpuContextOptions{});
+  const Run r = run(context, vocabulary, logits, {1}, 1.0F);
+  double worst = 0;
+  for (std::size_t v = 2; v < logits.size(); ++v) {
+    const float shifted = logits[v] - r.lse[0];
+    const double expected = shifted < -87.0F ? 0.0 : std::exp(static_cast<double>(shifted));
+    const double error = std::abs(static_cast<double>(r.dlogits[v]) - expected);
+    worst = std::max(worst, error / (expected == 0 ? 1e-300 : expected));
+  }
+  CHECK(worst <= 1.5 * 1.2e-7);
+  CHECK(r.dlogits.back() == 0.0F);
+}
+
 }  // namespace
 }  // namespace headrace::kernels::nn_tests
