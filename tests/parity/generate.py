@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Writes the golden files in tests/parity/golden with PyTorch.
 
-Needs `torch` (2.5 or later) from PyPI; the tests do not: they read the files. Run it again only when
-an operator or a case is added:
+Needs `torch` (2.5 or later) from PyPI; the tests do not: they read the files. Run it again only
+when an operator or a case is added:
 
     python3 tests/parity/generate.py
 
-Inputs are fp32; PyTorch computes forward and backward in double precision from them and the results
-are rounded to fp32 once, so that a tolerance in the test is about our own rounding. A file is a text
-header, one line per tensor (`name f32|i32 size…`), an empty line, and the tensors' little-endian
-bytes in that order.
+Inputs are fp32; PyTorch computes forward and backward in double precision from them, and the
+results are rounded to fp32 once, so that a tolerance in the test is about our own rounding. A file
+is a text header, one line per tensor (`name f32|i32 size...`), an empty line, and the tensors'
+little-endian bytes in that order.
 """
 import math
 import pathlib
