@@ -83,10 +83,10 @@ class CpuDevice final : public Device {
   [[nodiscard]] bool supports_bf16() const override { return isa_ != OnednnIsa::kAvx2; }
 
   void copy_to_host(void* host, const void* device, std::size_t bytes) override {
-    std::memcpy(host, device, bytes);
+    if (bytes > 0) std::memcpy(host, device, bytes);
   }
   void copy_from_host(void* device, const void* host, std::size_t bytes) override {
-    std::memcpy(device, host, bytes);
+    if (bytes > 0) std::memcpy(device, host, bytes);
   }
 
  private:

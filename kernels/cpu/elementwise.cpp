@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -100,12 +101,18 @@ void fill(CpuContext& context, const FillArgs& args) {
 void sleep(CpuContext& context, const SleepArgs& args) {
   constexpr std::int64_t kSliceNs = 1'000'000;
   constexpr std::int64_t kSecondNs = 1'000'000'000;
+  // A sleeping thread wakes up 20 us late or so: the end of the time is yielded away.
+  constexpr std::int64_t kYieldNs = 40'000;
   // The default slack of 50 us would lengthen every sleep.
   prctl(PR_SET_TIMERSLACK, 1'000UL, 0UL, 0UL, 0UL);
   const std::int64_t end = monotonic_now_ns() + args.nanoseconds;
   for (std::int64_t now = monotonic_now_ns(); now < end; now = monotonic_now_ns()) {
     context.throw_if_stopped();
-    const std::int64_t until = std::min(end, now + kSliceNs);
+    const std::int64_t until = std::min(end - kYieldNs, now + kSliceNs);
+    if (until <= now) {
+      sched_yield();
+      continue;
+    }
     const timespec deadline{until / kSecondNs, until % kSecondNs};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nullptr);
   }

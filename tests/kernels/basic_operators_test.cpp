@@ -312,6 +312,23 @@ TEST_CASE("fill normal: mean deviation and shape are those of a normal law") {
   CHECK(std::abs(static_cast<double>(beyond) / n - 0.05) < 4 * std::sqrt(0.05 * 0.95 / n));
 }
 
+TEST_CASE("fill normal: the documented format is golden") {
+  // Box and Muller with our logarithm, sine and cosine: the same bits on every machine.
+  const std::vector<float> golden = {-0x1.ee07bp-1F,  -0x1.b08014p-3F, 0x1.084b84p+1F,
+                                     0x1.1d0676p-1F,  -0x1.8a1c92p-2F, -0x1.c1872ap-2F,
+                                     -0x1.ab3054p-1F, 0x1.10ae16p+1F};
+  const TestDevice device;
+  std::vector<float> x(golden.size());
+  FillNormalArgs args;
+  args.x = x.data();
+  args.count = 8;
+  args.key = key_of_seed(42);
+  args.sample = 3;
+  args.site = make_site(0, RandomUse::kInit);
+  device.operators().fill_normal(*device.stream, args);
+  CHECK(same_bits(x, golden));
+}
+
 TEST_CASE("fill normal: a longer fill begins with the shorter one") {
   const TestDevice device;
   std::vector<float> shorter(19);

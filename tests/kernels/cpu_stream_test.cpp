@@ -201,6 +201,8 @@ TEST_CASE("queued stream: a wait captures the newest recording at the call") {
   const auto consumer = device->make_stream();
   producer->record(*event);
   producer->synchronize();
+  // The consumer reaches its wait only after the second recording has been enqueued.
+  device->operators().sleep(*consumer, 5'000'000);
   consumer->wait(*event);
   device->operators().sleep(*producer, 50'000'000);
   producer->record(*event);

@@ -57,7 +57,9 @@ inline std::vector<std::uint16_t> bf16_of(const std::vector<float>& values) {
 }
 
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  if (a.size() != b.size()) return false;
+  // memcmp must not be given the null pointers of empty vectors.
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // An inline CPU device with one stream.
