@@ -28,7 +28,7 @@ struct Sigmoid16 {
 };
 HWY_INLINE Sigmoid16 sigmoid16(const F16& x) {
   const F16 one = set16(1.0F);
-  const F16 e = exp16(min16(zero16() - x, set16(80.0F)));
+  const F16 e = exp16_bounded(min16(zero16() - x, set16(80.0F)));
   const F16 s = one / (one + e);
   return {s, e * s};
 }
@@ -42,7 +42,7 @@ struct GeluExact {
   static HWY_INLINE F16 forward(const F16& x) { return x * normal_cdf16(x); }
   // y' = Phi(x) + x phi(x)
   static HWY_INLINE F16 slope(const F16& x) {
-    const F16 density = exp16(x * x * set16(-0.5F)) * set16(kInvSqrtTwoPi);
+    const F16 density = exp16_bounded(x * x * set16(-0.5F)) * set16(kInvSqrtTwoPi);
     return mul_add(x, density, normal_cdf16(x));
   }
 };

@@ -228,10 +228,10 @@ void softmax_tile(const AttentionShape& shape, const ForwardTiles& tiles, std::i
       }
       largest = max16(largest, score);
     }
-    const F16 shrink = exp16_softmax(old - largest);
+    const F16 shrink = exp16_bounded(old - largest);
     F16 sum = load16(tiles.sum + group) * shrink;
     for (std::int64_t key = 0; key < rows; ++key) {
-      const F16 p = exp16_softmax(load16(column + key * kTile) - largest);
+      const F16 p = exp16_bounded(load16(column + key * kTile) - largest);
       store16(p, column + key * kTile);
       sum = sum + p;
     }
@@ -364,7 +364,7 @@ void softmax_slopes_tile(const BackwardTiles& tiles, std::int64_t keys, std::int
     const F16 delta = load16(tiles.delta + group);
     for (std::int64_t key = 0; key < rows; ++key) {
       const std::int64_t at = key * kTile + group;
-      F16 p = exp16_softmax(load16(tiles.scores_t + at) - lse);
+      F16 p = exp16_bounded(load16(tiles.scores_t + at) - lse);
       if (diagonal && key >= group) {
         p = choose16(less16(lane, set16(static_cast<float>(key - group))), zero16(), p);
       }

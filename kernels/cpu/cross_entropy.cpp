@@ -34,7 +34,7 @@ SoftmaxRow softmax_row(const float* logits, std::int64_t vocabulary) {
   const F16 top = set16(result.largest);
   F16 sum = zero16();
   for_columns(0, vocabulary, [&](std::int64_t c, auto lanes) HWY_ATTR {
-    sum = sum + keep(exp16_softmax(load16(logits + c, lanes) - top), lanes);
+    sum = sum + keep(exp16_bounded(load16(logits + c, lanes) - top), lanes);
   });
   result.log_sum = hn::GetLane(log16(set16(sum_lanes(sum))).part[0]);
   return result;
@@ -77,9 +77,9 @@ HWY_INLINE void softmax_gradient_row(const float* logits, float lse, std::int32_
   const F16 shift = set16(lse);
   const F16 scale16 = set16(scale);
   // dlogits may be logits itself, so the target's element is taken before it is overwritten.
-  const F16 at_target = (exp16_softmax(set16(logits[target]) - shift) - set16(1.0F)) * scale16;
+  const F16 at_target = (exp16_bounded(set16(logits[target]) - shift) - set16(1.0F)) * scale16;
   for_columns(0, vocabulary, [&](std::int64_t c, auto lanes) HWY_ATTR {
-    store16(exp16_softmax(load16(logits + c, lanes) - shift) * scale16, dlogits + c, lanes);
+    store16(exp16_bounded(load16(logits + c, lanes) - shift) * scale16, dlogits + c, lanes);
   });
   store16(at_target, dlogits + target, FirstLanes{1});
 }

@@ -92,8 +92,9 @@ HWY_INLINE F16 copy_sign16(const F16& magnitude, const F16& sign) {
 HWY_INLINE F16 exp16(const F16& a) {
   return each([](auto x) HWY_ATTR { return math_exp(x); }, a);
 }
-// e^x for x <= 1, exactly 0 below -87: what a softmax needs, in two thirds of the instructions.
-HWY_INLINE F16 exp16_softmax(const F16& a) {
+// e^x for x <= 88, exactly 0 below -87: all that a softmax or a sigmoid needs, in two thirds of the
+// instructions. A NaN stays a NaN.
+HWY_INLINE F16 exp16_bounded(const F16& a) {
   return each(
       [](auto x) HWY_ATTR {
         const FloatTag d;
