@@ -1,24 +1,21 @@
 // The registry is the one table of this library that a program changes: kinds are added before the
-// first model is built and never removed.
+// first model is built and never removed, so that reading it needs no lock.
 #include "stages/detail/builtin_layers.hpp"
 #include "stages/layer.hpp"
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <numeric>
 
 namespace headrace::stages {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
-  std::map<std::string, LayerFactory, std::less<>> factories;  // guarded by mutex
+  std::map<std::string, LayerFactory, std::less<>> factories;
 };
 
 Registry& registry() {
-  static Registry instance{.mutex = {},
-                           .factories = {{"embedding", make_embedding_layer},
+  static Registry instance{.factories = {{"embedding", make_embedding_layer},
                                          {"block", make_block_layer},
                                          {"norm", make_norm_layer},
                                          {"head", make_head_layer}}};
@@ -57,7 +54,6 @@ std::string nearest_kind(std::string_view kind, const Registry& kinds) {
 
 Status register_layer_kind(std::string_view kind, LayerFactory factory) {
   Registry& kinds = registry();
-  const std::lock_guard lock(kinds.mutex);
   if (!kinds.factories.emplace(std::string(kind), std::move(factory)).second) {
     return {StatusCode::kConfig,
             "layer kind '" + std::string(kind) + "' is already registered; choose another name"};
@@ -66,24 +62,18 @@ Status register_layer_kind(std::string_view kind, LayerFactory factory) {
 }
 
 Result<std::unique_ptr<Layer>> make_layer(const LayerOptions& options) {
-  Registry& kinds = registry();
-  LayerFactory factory;
-  {
-    const std::lock_guard lock(kinds.mutex);
-    const auto found = kinds.factories.find(options.spec.kind);
-    if (found == kinds.factories.end()) {
-      return Status(StatusCode::kConfig, "unknown layer kind '" + options.spec.kind +
-                                             "'; the nearest known one is '" +
-                                             nearest_kind(options.spec.kind, kinds) + "'");
-    }
-    factory = found->second;
+  const Registry& kinds = registry();
+  const auto found = kinds.factories.find(options.spec.kind);
+  if (found == kinds.factories.end()) {
+    return Status(StatusCode::kConfig, "unknown layer kind '" + options.spec.kind +
+                                           "'; the nearest known one is '" +
+                                           nearest_kind(options.spec.kind, kinds) + "'");
   }
-  return factory(options);
+  return found->second(options);
 }
 
 std::vector<std::string> layer_kinds() {
   Registry& kinds = registry();
-  const std::lock_guard lock(kinds.mutex);
   std::vector<std::string> names;
   for (const auto& [name, factory] : kinds.factories) names.push_back(name);
   return names;

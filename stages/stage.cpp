@@ -14,6 +14,7 @@ void Stage::Impl::begin_step(const StepContext& step) {
   weights_done_ = 0;
   height_ = 0;
   reduced_ = false;
+  tied_added_ = false;
   point_views_at(0);
   if (step_.check_finite) {
     clear_checks();

@@ -129,12 +129,14 @@ class Stage {
   [[nodiscard]] bool has_embedding() const;
   [[nodiscard]] bool has_head() const;
   // Tied ends on different ranks: this end's completed part [V,C], and adding the other end's part:
-  // always embedding part + head part.
+  // always embedding part + head part. tied_part() changes with add_tied_part: send it before, in
+  // the order of the stream.
   [[nodiscard]] bool exchanges_tied() const;
   [[nodiscard]] const float* tied_part() const;
   [[nodiscard]] std::int64_t tied_count() const;  // elements
   void add_tied_part(const float* other_end);
 
+  // @pre a tied matrix is complete: both stages of the rank reduced, or the other end's part added.
   // Enqueues the sums; the values are host-readable once the stream has passed this point. A tied
   // matrix is counted by the embedding's end only; frozen parameters not at all.
   void square_sums();

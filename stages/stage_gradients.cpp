@@ -107,6 +107,12 @@ void Stage::Impl::add_tied_part(const float* other_end) {
   const bool embedding_here = tied_end("embedding").count > 0;
   operators_.add(stream_, embedding_here ? own : other_end, embedding_here ? other_end : own, own,
                  tied_count());
+  tied_added_ = true;
+}
+
+bool Stage::Impl::tied_is_complete() const {
+  if (tied_partner_ != nullptr) return tied_partner_->reduced_;
+  return tied_added_ || !exchanges_tied();
 }
 
 // BrokenRule::kTiedSum counts the head's copy of a tied matrix as well.
@@ -128,6 +134,7 @@ const float* Stage::Impl::gradient(std::string_view name) const {
 
 void Stage::Impl::square_sums() {
   HEADRACE_CHECK(reduced_, "stage", options_.stage.value, "gradients are not reduced");
+  HEADRACE_CHECK(tied_is_complete(), "stage", options_.stage.value, "a tied part is missing");
   for (const PlannedParameter& parameter : plan_.parameters) {
     if (!counts_in_norm(parameter)) continue;
     const auto place = std::find_if(squares_.begin(), squares_.end(), [&](const SquareSum& square) {

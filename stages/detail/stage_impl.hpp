@@ -90,6 +90,7 @@ class Stage::Impl {
   TiedEnd tied_end(std::string_view layer_kind) const;
   void sum_tied_here();
   void sum_tied_between(Impl& embedding, Impl& head);
+  bool tied_is_complete() const;
   bool counts_in_norm(const PlannedParameter& parameter) const;
 
   // stage_check.cpp
@@ -122,6 +123,7 @@ class Stage::Impl {
   std::int32_t weights_done_ = 0;  // microbatches whose weight gradients are in
   std::int32_t height_ = 0;        // complete subtrees on the stack; the open block lies above them
   bool reduced_ = false;
+  bool tied_added_ = false;       // the part of the other rank
   Impl* tied_partner_ = nullptr;  // the stage of this rank with the other end
 
   kernels::Buffer loss_memory_, square_memory_, check_memory_, unchecked_memory_;

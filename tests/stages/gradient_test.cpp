@@ -110,6 +110,44 @@ TEST_CASE("stages: mlp gradients equal central differences in double precision")
   check_model_gradients(tiny_mlp());
 }
 
+// bf16 keeps 8 bits of every factor; the gradient keeps its direction and its length.
+TEST_CASE("stages: bf16 gradients point where the fp32 ones do") {
+  if (!kernels::make_cpu_device({})->supports_bf16()) {
+    MESSAGE("skipped: this device has no bf16 matrix product");
+    return;
+  }
+  std::vector<ModelSpec> kinds{tiny_gpt2(), tiny_llama(), tiny_mlp()};
+  kinds.push_back(tiny_gpt2());
+  kinds.back().tied = true;
+  for (const ModelSpec& model : kinds) {
+    PipelineOptions options;
+    options.model = model;
+    INFO("weights from seed 29");
+    Pipeline exact(options);
+    randomise(exact, 29);
+    options.model.precision = Precision::kBf16;
+    Pipeline rounded(options);
+    randomise(rounded, 29);
+    const StepResult a = exact.step(StepIndex(1), false);
+    const StepResult b = rounded.step(StepIndex(1), false);
+    CHECK(b.losses[0] == doctest::Approx(a.losses[0]).epsilon(0.02));
+    CHECK(b.losses[0] != a.losses[0]);
+    double aa = 0, bb = 0, ab = 0;
+    for (const auto& [name, gradient] : a.gradients) {
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        const double x = static_cast<double>(gradient[i]);
+        const double y = static_cast<double>(b.gradients.at(name)[i]);
+        aa += x * x;
+        bb += y * y;
+        ab += x * y;
+      }
+    }
+    INFO("cosine ", ab / std::sqrt(aa * bb), " length ", std::sqrt(bb / aa));
+    CHECK(ab / std::sqrt(aa * bb) > 0.995);
+    CHECK(std::sqrt(bb / aa) == doctest::Approx(1).epsilon(0.03));
+  }
+}
+
 // The masks are the same in every evaluation, so the loss stays differentiable.
 TEST_CASE("stages: with dropout the slope along the gradient is its square norm") {
   PipelineOptions options;

@@ -27,6 +27,7 @@ struct PipelineOptions {
   MicrobatchShape shape{2, 5};
   std::int32_t microbatches = 4;
   std::int32_t reduction_blocks = 1;
+  std::int64_t loss_tokens = 0;  // what the loss is divided by; 0: the tokens of the step
   OptimizerSpec optimizer;
   Order order = Order::kOneByOne;
   bool queued = false;
