@@ -147,6 +147,5 @@ TEST_CASE("allocation: matmul allocates only what one execution inside oneDNN do
   run();
   run();
   const int counted = allocations_of(run);
-  MESSAGE("operator new per matmul execution: ", counted / 3.0);
   CHECK(counted <= 3 * kNewPerExecution);
 }

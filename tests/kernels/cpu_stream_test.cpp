@@ -132,10 +132,13 @@ TEST_CASE("cpu stream: a raised stop flag cancels work and completes events") {
     const auto device = device_of(queued, &stop);
     const auto event = device->make_event();
     const auto stream = device->make_stream();
+    std::vector<int> log;
     stop.store(true);
+    enqueue(*stream, append, {&log, 1});  // has no blocks and never asks for the flag itself
     device->operators().sleep(*stream, 3'600'000'000'000);
     stream->record(*event);
     stream->synchronize();
+    CHECK(log.empty());
     CHECK(event->done());
     CHECK(stream->failure().code() == StatusCode::kCancelled);
   }
