@@ -28,8 +28,8 @@ namespace headrace::kernels::HWY_NAMESPACE {
 using F16 = LanesF32;
 using FloatTag = TagF32;
 inline constexpr int kVirtualLanes = 16;
-inline constexpr int kPartLanes = static_cast<int>(hn::MaxLanes(FloatTag()));
-inline constexpr int kParts = kVirtualLanes / kPartLanes;
+inline constexpr std::int64_t kPartLanes = hn::MaxLanes(FloatTag());
+inline constexpr int kParts = static_cast<int>(kVirtualLanes / kPartLanes);
 
 // How many of the 16 lanes of a load or store are inside the row: all, or the first `count`.
 struct AllLanes {};
@@ -120,8 +120,8 @@ HWY_INLINE F16 erf16(const F16& a) {
 HWY_INLINE M16 first_lanes(int count) {
   M16 r;
   for (int p = 0; p < kParts; ++p) {
-    const int rest = count - p * kPartLanes;
-    const int inside = rest < 0 ? 0 : (rest > kPartLanes ? kPartLanes : rest);
+    const std::int64_t rest = count - p * kPartLanes;
+    const std::int64_t inside = rest < 0 ? 0 : (rest > kPartLanes ? kPartLanes : rest);
     r.part[p] = hn::FirstN(FloatTag(), static_cast<std::size_t>(inside));
   }
   return r;

@@ -19,14 +19,14 @@ namespace {
 constexpr std::int64_t kRows = 32;
 
 // (a, b) -> (a cos - b sin, b cos + a sin), or with the angle negated.
-template <bool kInverse>
+template <bool Inverse>
 void rotate_head(float* x, const float* cosine, const float* sine, std::int64_t half) {
   for_columns(0, half, [&](std::int64_t i, auto lanes) HWY_ATTR {
     const F16 a = load16(x + i, lanes);
     const F16 b = load16(x + half + i, lanes);
     const F16 c = load16(cosine + i, lanes);
     const F16 s = load16(sine + i, lanes);
-    if constexpr (kInverse) {
+    if constexpr (Inverse) {
       store16(mul_add(b, s, a * c), x + i, lanes);
       store16(neg_mul_add(a, s, b * c), x + half + i, lanes);
     } else {

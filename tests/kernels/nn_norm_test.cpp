@@ -123,11 +123,11 @@ TEST_CASE("norm kernel: RMSNorm equals its formula and its finite differences") 
 
 TEST_CASE("norm kernel: the residual gradient is added and bf16 is rounded once") {
   const Norm norm{37, 68, false};
-  const Floats x = from_bf16(to_bf16(random_floats(37 * 68, 5, 2.0F)));
+  const Floats x = from_bf16(to_bf16(random_floats(norm.rows * norm.width, 5, 2.0F)));
   const Floats gain = random_floats(68, 6);
   const Floats bias = random_floats(68, 7);
-  const Floats dy = from_bf16(to_bf16(random_floats(37 * 68, 8)));
-  const Floats residual = from_bf16(to_bf16(random_floats(37 * 68, 9)));
+  const Floats dy = from_bf16(to_bf16(random_floats(norm.rows * norm.width, 8)));
+  const Floats residual = from_bf16(to_bf16(random_floats(norm.rows * norm.width, 9)));
   const auto x16 = to_bf16(x);
   const auto dy16 = to_bf16(dy);
   const auto residual16 = to_bf16(residual);
