@@ -81,6 +81,16 @@ class Carver {
   float* next_;
 };
 
+inline float* scratch_of(CpuContext& context, int thread, std::int64_t floats) {
+  return context.thread_scratch(thread).get<float>(floats);
+}
+// For all threads at once: which of them gets a block, and when for the first time, is chance.
+inline void grow_scratch(CpuContext& context, std::int64_t floats) {
+  for (int thread = 0; thread < context.threads(); ++thread) {
+    (void)scratch_of(context, thread, floats);
+  }
+}
+
 }  // namespace
 }  // namespace headrace::kernels
 #endif
@@ -307,10 +317,10 @@ void forward_head(const CpuContext& context, const AttentionForwardArgs& args,
 
 void attention_forward_target(CpuContext& context, const AttentionForwardArgs& args) {
   const AttentionShape shape(args);
+  grow_scratch(context, ForwardTiles::floats(shape));
   with_output(args.o, [&](auto* o) {
     context.parallel_for(args.batch * args.heads, [&](std::int64_t block, int thread) HWY_ATTR {
-      const ForwardTiles tiles(
-          shape, context.thread_scratch(thread).template get<float>(ForwardTiles::floats(shape)));
+      const ForwardTiles tiles(shape, scratch_of(context, thread, ForwardTiles::floats(shape)));
       forward_head(context, args, shape, tiles, block / args.heads, block % args.heads, o);
     });
   });
@@ -463,15 +473,15 @@ void backward_kv_head(const CpuContext& context, const AttentionBackwardArgs& ar
 
 void attention_backward_target(CpuContext& context, const AttentionBackwardArgs& args) {
   const AttentionShape shape(args);
+  grow_scratch(context, BackwardTiles::floats(shape));
   with_input(args.o, [&](auto* o) {
     with_output(args.dqkv, [&](auto* dqkv) {
-      context.parallel_for(
-          args.batch * args.kv_heads, [&](std::int64_t block, int thread) HWY_ATTR {
-            const BackwardTiles tiles(shape, context.thread_scratch(thread).template get<float>(
-                                                 BackwardTiles::floats(shape)));
-            backward_kv_head(context, args, shape, tiles, block / args.kv_heads,
-                             block % args.kv_heads, o, dqkv);
-          });
+      context.parallel_for(args.batch * args.kv_heads, [&](std::int64_t block,
+                                                           int thread) HWY_ATTR {
+        const BackwardTiles tiles(shape, scratch_of(context, thread, BackwardTiles::floats(shape)));
+        backward_kv_head(context, args, shape, tiles, block / args.kv_heads, block % args.kv_heads,
+                         o, dqkv);
+      });
     });
   });
 }

@@ -87,6 +87,65 @@ class Round {
   std::int64_t bad_ = 0;
 };
 
+// One call of every operator that allocates scratch, and some that do not, of the layers.
+class LayerRound {
+ public:
+  void enqueue(Operators& operators, Stream& stream) {
+    const DropoutSite dropout{{1, 2}, 3, 4, 0.1F};
+    operators.norm_forward(stream, {in(x_), w_.data(), w_.data(), out(y_), mean_.data(),
+                                    rstd_.data(), kTokens, kWidth, 1e-5F});
+    NormBackwardArgs norm;
+    norm.x = in(x_);
+    norm.dy = in(y_);
+    norm.gain = w_.data();
+    norm.mean = mean_.data();
+    norm.rstd = rstd_.data();
+    norm.dx = out(z_);
+    norm.dgain_part = part_.data();
+    norm.rows = kTokens;
+    norm.width = kWidth;
+    operators.norm_backward(stream, norm);
+    operators.attention_forward(
+        stream, {qkv_.data(), out(y_), lse_.data(), 2, kTokens / 2, 4, 2, kWidth / 4, 0.25F});
+    AttentionBackwardArgs attention;
+    attention.qkv = qkv_.data();
+    attention.o = in(y_);
+    attention.lse = lse_.data();
+    attention.d_o = x_.data();
+    attention.dqkv = out(dqkv_);
+    attention.batch = 2;
+    attention.positions = kTokens / 2;
+    attention.heads = 4;
+    attention.kv_heads = 2;
+    attention.head_width = kWidth / 4;
+    operators.attention_backward(stream, attention);
+    operators.residual_forward(stream,
+                               {in(x_), y_.data(), out(z_), kTokens, kWidth, kTokens / 2, dropout});
+    operators.cross_entropy_forward(stream,
+                                    {x_.data(), ids_.data(), lse_.data(), &loss_, kTokens, kWidth});
+    operators.embedding_forward(
+        stream, {ids_.data(), w_.data(), nullptr, out(y_), 2, kTokens / 2, kWidth, dropout});
+    stream.synchronize();
+  }
+
+ private:
+  static constexpr std::int64_t kTokens = 300;
+  static constexpr std::int64_t kWidth = 64;
+  static ConstRef in(const std::vector<float>& v) { return {v.data(), DType::kF32}; }
+  static Ref out(std::vector<float>& v) { return {v.data(), DType::kF32}; }
+
+  std::vector<float> x_ = TestValues(9).vector(kTokens * kWidth);
+  std::vector<float> y_ = x_, z_ = x_;
+  std::vector<float> qkv_ = TestValues(10).vector(kTokens * 2 * kWidth);
+  std::vector<float> dqkv_ = qkv_;
+  std::vector<float> w_ = TestValues(11).vector(kWidth);
+  std::vector<float> part_ = w_;
+  std::vector<float> mean_ = std::vector<float>(4 * kTokens);
+  std::vector<float> rstd_ = mean_, lse_ = mean_;
+  std::vector<std::int32_t> ids_ = std::vector<std::int32_t>(kTokens);
+  double loss_ = 0;
+};
+
 template <typename Work>
 int allocations_of(Work&& work) {
   allocations.store(0);
@@ -148,4 +207,22 @@ TEST_CASE("allocation: matmul allocates only what one execution inside oneDNN do
   run();
   const int counted = allocations_of(run);
   CHECK(counted <= 3 * kNewPerExecution);
+}
+
+TEST_CASE("allocation: the layer operators allocate nothing in steady state") {
+  for (const std::int32_t threads : {1, 3}) {
+    CpuDeviceOptions options;
+    options.threads = threads;
+    const auto device = make_cpu_device(options);
+    const auto stream = device->make_stream();
+    LayerRound round;
+    const auto run = [&] { round.enqueue(device->operators(), *stream); };
+    run();
+    run();
+    CAPTURE(threads);
+    CHECK(allocations_of([&] {
+            for (int repeat = 0; repeat < 5; ++repeat) run();
+          }) == 0);
+    REQUIRE_MESSAGE(!stream->failed(), stream->failure().message());
+  }
 }
