@@ -86,11 +86,11 @@ struct NormReady {
   std::vector<std::int64_t> orders;
   std::vector<double> square_sums;
   std::vector<double> loss_sums;
-  double compute_seconds = 0;  // since the run began
+  double work_seconds = 0;  // since the run began
 };
 template <class Inspector>
 auto inspect(Inspector& f, NormReady& x) {
-  return f(x.rank, x.step, x.orders, x.square_sums, x.loss_sums, x.compute_seconds);
+  return f(x.rank, x.step, x.orders, x.square_sums, x.loss_sums, x.work_seconds);
 }
 
 // scheduler -> stage: apply the update of this step; open_next tells whether the next step follows

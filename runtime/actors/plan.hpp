@@ -45,8 +45,8 @@ struct Plan {
   schedules::ProgramFacts facts;
   std::vector<bool> gradient_flows;  // [stage s] whether s+1 sends s a gradient: something at or
                                      // below s trains
-  bool tied_exchange = false;      // tied ends on different ranks
-  std::vector<RankMemory> memory;  // [rank]
+  bool tied_exchange = false;        // tied ends on different ranks
+  std::vector<RankMemory> memory;    // [rank]
   BrokenRule broken_rule = BrokenRule::kNone;
 
   [[nodiscard]] Rank rank_of(StageIndex stage) const {

@@ -32,7 +32,8 @@ struct StageSeconds {
 struct RankTimes {
   std::array<double, kTimeCauses> seconds{};
   std::vector<StageSeconds> stages;  // [chunk]
-  double step_end = 0;               // seconds computing in the step's end
+  double step_end = 0;               // seconds computing in the step's end, counted steps
+  double work = 0;                   // seconds of useful work, all steps, the step's end included
   std::int64_t steps = 0;            // counted steps
   std::int64_t actions = 0;
 };
@@ -59,6 +60,7 @@ class TimeAccount {
       times.seconds[static_cast<std::size_t>(TimeCause::kOversubscribed)] += wall_seconds - useful;
     }
     times.seconds[static_cast<std::size_t>(cause)] += useful;
+    if (work) times.work += useful;
     wall_ns_ = wall;
     cpu_ns_ = cpu;
     return useful;

@@ -44,10 +44,14 @@ void ring_bell(void* context, std::uint64_t rank) {
 // ------------------------------------------------------------------------------------
 
 void RankWorker::open(const RunStep& message) {
+  charge_wait();
+  begin(message);
+}
+
+void RankWorker::begin(const RunStep& message) {
   // A replay reopens the step that waits for its commit; every slot is free again by then.
   HEADRACE_CHECK(!open_ || (message.replay != 0 && message.step == step_.value), "rank",
                  rank_.value, "opens step", message.step, "inside step", step_.value);
-  charge_wait();
   step_ = StepIndex(message.step);
   pass_ = StepIndex(message.step + (message.replay != 0 ? kReplayPass : 0));
   if (first_step_ == 0) first_step_ = message.step;
@@ -131,7 +135,8 @@ WaitCause RankWorker::step_once() {
     show(action, WaitCause::kNone);
     ++end_next_;
     issue_step_end(action, prepared);
-    times_.step_end += account_.charge(times_, TimeCause::kOptimizer, true);
+    const double spent = account_.charge(times_, TimeCause::kOptimizer, true);
+    if (counted()) times_.step_end += spent;
   }
   if (stream_->failed()) fail(stream_->failure(), &action);
   return WaitCause::kNone;
@@ -420,7 +425,7 @@ void RankWorker::finish_norm() {
   NormReady ready;
   ready.rank = rank_.value;
   ready.step = step_.value;
-  ready.compute_seconds = times_.seconds[static_cast<std::size_t>(TimeCause::kCompute)];
+  ready.work_seconds = times_.work;
   for (Chunk& chunk : chunks_) {
     for (const stages::SquareSum& sum : chunk.stage->read_square_sums()) {
       ready.orders.push_back(sum.order);
@@ -447,7 +452,7 @@ void RankWorker::issue_optimizer() {
   applied_pending_ = step_.value;
   stream_->call_host(bell());
   open_ = false;
-  if (decision.open_next != 0) open(decision.next);
+  if (decision.open_next != 0) begin(decision.next);
 }
 
 void RankWorker::poll_applied() {

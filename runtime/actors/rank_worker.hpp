@@ -89,6 +89,7 @@ class RankWorker {
   [[nodiscard]] Prepared prepare_backward(Chunk& chunk, const schedules::Action& action) const;
   [[nodiscard]] Prepared prepare_step_end(const schedules::Action& action);
 
+  void begin(const RunStep& message);
   WaitCause advance_unguarded();
   WaitCause step_once();
   void issue(const schedules::Action& action, const Prepared& prepared);

@@ -22,10 +22,6 @@ constexpr auto kBoardEvery = std::chrono::seconds(1);
 // returns.
 constexpr std::int64_t kDrainLimitNs = 5'000'000'000;
 
-std::string plural(std::int64_t count, const std::string& noun) {
-  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 template <typename Message>
@@ -78,9 +74,9 @@ void SchedulerState::batch_refused(const BatchRefused& message) {
 
 void SchedulerState::norm_ready(const NormReady& message) {
   if (phase != RunPhase::kRunning) return;
-  double& known = compute_seconds[static_cast<std::size_t>(message.rank)];
-  compute_delta += message.compute_seconds - known;
-  known = message.compute_seconds;
+  double& known = work_seconds[static_cast<std::size_t>(message.rank)];
+  work_delta += message.work_seconds - known;
+  known = message.work_seconds;
   if (!ledger->add(message)) return;
   StepOutcome outcome = ledger->outcome();
   if (!outcome.finite) {
@@ -131,12 +127,12 @@ void SchedulerState::record(const StepOutcome& outcome) {
   entry.learning_rate = outcome.update.learning_rate;
   entry.seconds = static_cast<double>(now - step_began_ns) * 1e-9;
   entry.bubble =
-      1.0 - compute_delta / (static_cast<double>(stages.size()) * std::max(entry.seconds, 1e-9));
+      1.0 - work_delta / (static_cast<double>(stages.size()) * std::max(entry.seconds, 1e-9));
   entry.tokens = arguments.pipeline->tokens_per_step();
   entry.supervised_tokens = batch.supervised_tokens;
   entry.epoch = batch.epoch;
   step_began_ns = now;
-  compute_delta = 0;
+  work_delta = 0;
   if (batch.supervised_tokens == 0) {
     log(LogLevel::kWarning, "scheduler", "no supervised tokens", {{"step", step}});
   }
@@ -297,7 +293,7 @@ void SchedulerState::end(bool stuck) {
   move(RunPhase::kEnded);
   arguments.result->status = failure;
   arguments.result->stuck = stuck;
-  self->send(arguments.main, RunEnded{stuck ? 1 : 0});
+  caf::anon_send(arguments.main, RunEnded{stuck ? 1 : 0});
   self->quit();
 }
 
@@ -341,8 +337,15 @@ void SchedulerState::spawn_children(const Children& children) {
                            : self->spawn(data_behavior, scheduler, children.data);
   self->monitor(data);
   children_left = static_cast<std::int32_t>(stages.size()) + 1;
-  arguments.pipeline->doorbell().set_hook(
-      [handles = stages](Rank rank) { caf::anon_send(handles[rank.index()], Wake{rank.value}); });
+  // Weak references: a strong one would keep a stage's thread waiting for its own destruction for
+  // ever.
+  std::vector<caf::actor_addr> addresses;
+  for (const StageHandle& stage : stages) addresses.push_back(stage.address());
+  arguments.pipeline->doorbell().set_hook([addresses](Rank rank) {
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(addresses[rank.index()])) {
+      caf::anon_send(caf::actor_cast<StageHandle>(alive), Wake{rank.value});
+    }
+  });
 }
 
 SchedulerHandle::behavior_type scheduler_behavior(
@@ -354,7 +357,7 @@ SchedulerHandle::behavior_type scheduler_behavior(
   const Plan& plan = state.arguments.pipeline->plan();
   state.ledger = std::make_unique<StepLedger>(plan);
   state.tracker = std::make_unique<MicrobatchTracker>(plan.program);
-  state.compute_seconds.assign(static_cast<std::size_t>(plan.program.ranks), 0.0);
+  state.work_seconds.assign(static_cast<std::size_t>(plan.program.ranks), 0.0);
   state.spawn_children(children);
   self->set_down_handler([&state](const caf::down_msg& down) {
     state.child_ended(down.source, down.reason == caf::exit_reason::normal || !down.reason,

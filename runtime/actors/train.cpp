@@ -57,9 +57,9 @@ Status build(Run& run, const Plan& plan) {
     run.workers.push_back(*std::move(worker));
   }
   // Idle pool workers must not poll: the ranks need the cores.
-  run.system_config.set("scheduler.policy", "sharing");
+  run.system_config.set("scheduler.policy", caf::atom("sharing"));
   run.system_config.set("scheduler.max-threads", 1);
-  run.system_config.set("logger.verbosity", "quiet");
+  run.system_config.set("logger.verbosity", caf::atom("quiet"));
   run.system = std::make_unique<caf::actor_system>(run.system_config);
   return Status::ok();
 }

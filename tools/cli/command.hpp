@@ -16,10 +16,12 @@ namespace headrace::cli {
 // Set by the callback of the command that was given.
 struct ChosenCommand {
   std::function<Status()> run;
+  int stopped_by_signal = 0;  // set by a run that a signal ended at a step boundary
 };
 
 // Each adds one command group to `app`; its callbacks set `chosen`, which must outlive parsing.
 void add_config_commands(CLI::App& app, ChosenCommand& chosen);
 void add_schedule_commands(CLI::App& app, ChosenCommand& chosen);
+void add_train_command(CLI::App& app, ChosenCommand& chosen);
 
 }  // namespace headrace::cli

@@ -13,6 +13,7 @@ namespace headrace::cli {
 namespace {
 
 constexpr int kUsageExit = 2;
+constexpr int kSignalExit = 128;
 
 int report(const Status& status) {
   std::cout.flush();
@@ -32,6 +33,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done; 1 a bug; 2 usage or configuration; 3 data unusable; 4 a peer or device\n"
       "failed; 5 the numbers broke; 128+n stopped by signal n.");
   ChosenCommand chosen;
+  add_train_command(app, chosen);
   add_config_commands(app, chosen);
   add_schedule_commands(app, chosen);
   try {
@@ -39,7 +41,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageExit;
   }
-  return report(chosen.run ? chosen.run() : Status::ok());
+  const int code = report(chosen.run ? chosen.run() : Status::ok());
+  return code == 0 && chosen.stopped_by_signal != 0 ? kSignalExit + chosen.stopped_by_signal : code;
 }
 
 }  // namespace

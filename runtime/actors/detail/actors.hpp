@@ -140,8 +140,8 @@ struct SchedulerState {
   std::vector<StateReported> states;
   std::int32_t children_left = 0;
   std::int64_t step_began_ns = 0;
-  std::vector<double> compute_seconds;  // [rank] at the last commit
-  double compute_delta = 0;
+  std::vector<double> work_seconds;  // [rank] at the last commit
+  double work_delta = 0;
   Status failure;
   std::int64_t drain_began_ns = 0;
 };

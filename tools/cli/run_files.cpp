@@ -1,0 +1,105 @@
+#include "tools/cli/run_files.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+namespace headrace::cli {
+namespace {
+
+Status unwritable(const std::string& path) {
+  return {StatusCode::kUsage, path + ": cannot be written: " + std::strerror(errno)};
+}
+
+// The first step carries first-touch costs and would hide the steady state.
+std::vector<actors::StepRecord> steady(const actors::RunResult& result) {
+  if (result.steps.size() < 2) return result.steps;
+  return {result.steps.begin() + 1, result.steps.end()};
+}
+
+}  // namespace
+
+Status MetricsFile::open(const std::string& path) {
+  file_.open(path, std::ios::trunc);
+  return file_ ? Status::ok() : unwritable(path);
+}
+
+void MetricsFile::append(const actors::StepRecord& record) {
+  nlohmann::ordered_json line;
+  line["step"] = record.step.value;
+  line["loss"] = record.loss;
+  line["grad_norm"] = record.grad_norm;
+  line["learning_rate"] = record.learning_rate;
+  line["seconds"] = record.seconds;
+  line["tokens"] = record.tokens;
+  line["supervised_tokens"] = record.supervised_tokens;
+  line["epoch"] = record.epoch;
+  line["bubble_global"] = record.bubble;
+  file_ << line.dump() << '\n' << std::flush;
+}
+
+SpeedFigures speed_of(const actors::RunResult& result) {
+  SpeedFigures figures;
+  std::vector<double> seconds;
+  double total = 0;
+  double idle = 0;
+  double tokens = 0;
+  for (const actors::StepRecord& record : steady(result)) {
+    seconds.push_back(record.seconds);
+    total += record.seconds;
+    idle += record.bubble * record.seconds;
+    tokens += static_cast<double>(record.tokens);
+  }
+  if (seconds.empty() || total <= 0) return figures;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  figures.step_seconds_median = *middle;
+  figures.tokens_per_second = tokens / total;
+  figures.bubble_global = idle / total;
+  return figures;
+}
+
+nlohmann::ordered_json summary_of(const actors::Plan& plan, const actors::RunResult& result) {
+  const SpeedFigures speed = speed_of(result);
+  nlohmann::ordered_json summary;
+  summary["first_step"] = result.first_step;
+  summary["steps"] = result.steps.size();
+  summary["loss"] = nlohmann::ordered_json::array();
+  summary["grad_norm"] = nlohmann::ordered_json::array();
+  for (const actors::StepRecord& record : result.steps) {
+    summary["loss"].push_back(record.loss);
+    summary["grad_norm"].push_back(record.grad_norm);
+  }
+  summary["state_hash"] = result.state_hash;
+  summary["numerics_id"] = result.numerics_id;
+  summary["tokens_per_second"] = speed.tokens_per_second;
+  summary["step_seconds_median"] = speed.step_seconds_median;
+  summary["bubble_global"] = speed.bubble_global;
+  summary["bubble_predicted"] = result.bubble_predicted;
+  summary["peak_activations"] = result.peak_activations;
+  summary["peak_activations_bound"] = result.peak_activations_bound;
+  summary["cpu_us_per_action"] = result.cpu_us_per_action;
+  summary["partition"] = nlohmann::ordered_json::array();
+  for (const auto& stage : plan.partition) {
+    summary["partition"].push_back(stages::to_string(stage));
+  }
+  summary["parameters"] = stages::parameter_count(plan.model);
+  return summary;
+}
+
+Status write_summary(const std::string& path, const actors::Plan& plan,
+                     const actors::RunResult& result) {
+  const std::string aside = path + ".partial";
+  std::ofstream file(aside, std::ios::trunc);
+  if (!file) return unwritable(aside);
+  file << summary_of(plan, result).dump(2) << '\n';
+  file.close();
+  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) return unwritable(path);
+  return Status::ok();
+}
+
+}  // namespace headrace::cli
