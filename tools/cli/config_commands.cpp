@@ -55,31 +55,50 @@ void print_essentials(const std::string& path, const config::Config& config) {
             << "hash      " << config::config_hash(config) << "\n";
 }
 
-Status check_as_json(const CheckOptions& options, const Result<config::Config>& loaded) {
-  nlohmann::ordered_json result;
-  result["valid"] = loaded.is_ok();
-  if (loaded.is_ok()) {
-    result.update(essentials(*loaded));
-  } else {
-    result["problem"] = loaded.status().message();
+void add_plan(nlohmann::ordered_json& result, const actors::Plan& plan) {
+  result["partition"] = nlohmann::ordered_json::array();
+  for (const auto& stage : plan.partition) {
+    result["partition"].push_back(stages::to_string(stage));
   }
+  result["memory_bytes"] = nlohmann::ordered_json::array();
+  for (const actors::RankMemory& memory : plan.memory) {
+    result["memory_bytes"].push_back(memory.total());
+  }
+  result["parameters"] = stages::parameter_count(plan.model);
+}
+
+// The problem is part of the result; only the exit code is left to say.
+Status print_problem(const CheckOptions& options, const Status& problem) {
+  nlohmann::ordered_json result;
+  result["valid"] = false;
+  result["problem"] = problem.message();
   result["file"] = options.path;
   std::cout << result.dump(2) << "\n";
-  // The problem is part of the result; only the exit code is left to say.
-  return loaded.is_ok() ? Status::ok() : Status{loaded.status().code(), ""};
+  return {problem.code(), ""};
 }
 
 Status check(const CheckOptions& options) {
-  const Result<config::Config> loaded = config::load_config(options.path, options.overrides);
-  if (options.json) return check_as_json(options, loaded);
-  if (!loaded.is_ok()) return loaded.status();
-  if (options.resolved) {
+  const auto refuse = [&](const Status& problem) {
+    return options.json ? print_problem(options, problem) : problem;
+  };
+  const auto loaded = config::load_config(options.path, options.overrides);
+  if (!loaded) return refuse(loaded.status());
+  const auto plan = plan_of(options.path, *loaded);
+  if (!plan) return refuse(plan.status());
+  if (options.json) {
+    nlohmann::ordered_json result;
+    result["valid"] = true;
+    result.update(essentials(*loaded));
+    add_plan(result, *plan);
+    result["file"] = options.path;
+    std::cout << result.dump(2) << "\n";
+  } else if (options.resolved) {
     std::cout << config::resolved_yaml(*loaded);
-    return Status::ok();
+  } else {
+    print_essentials(options.path, *loaded);
+    std::cout << actors::describe(*plan);
   }
-  print_essentials(options.path, *loaded);
-  std::cout.flush();
-  return print_plan(*loaded);
+  return Status::ok();
 }
 
 void add_check(CLI::App& group, ChosenCommand& chosen) {

@@ -1,16 +1,11 @@
 #include "tools/cli/plan.hpp"
 
-#include "runtime/actors/plan.hpp"
-
-#include <iostream>
-
 namespace headrace::cli {
 
-Status print_plan(const config::Config& config) {
-  const auto plan = actors::make_plan(config);
-  if (!plan) return plan.status();
-  std::cout << actors::describe(*plan);
-  return Status::ok();
+Result<actors::Plan> plan_of(const std::string& path, const config::Config& config) {
+  auto plan = actors::make_plan(config);
+  if (plan) return plan;
+  return Status(plan.status().code(), path + ": " + plan.status().message());
 }
 
 }  // namespace headrace::cli

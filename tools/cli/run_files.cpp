@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <sys/stat.h>
 #include <vector>
 
 namespace headrace::cli {
@@ -89,6 +90,16 @@ nlohmann::ordered_json summary_of(const actors::Plan& plan, const actors::RunRes
   }
   summary["parameters"] = stages::parameter_count(plan.model);
   return summary;
+}
+
+Status check_summary_path(const std::string& path) {
+  const std::string aside = path + ".partial";
+  if (!std::ofstream(aside, std::ios::trunc)) return unwritable(aside);
+  std::remove(aside.c_str());
+  if (struct stat found{}; stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
+    return {StatusCode::kUsage, path + ": cannot be written: it is a folder"};
+  }
+  return Status::ok();
 }
 
 Status write_summary(const std::string& path, const actors::Plan& plan,

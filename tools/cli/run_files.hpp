@@ -34,6 +34,8 @@ struct SpeedFigures {
 
 [[nodiscard]] nlohmann::ordered_json summary_of(const actors::Plan& plan,
                                                 const actors::RunResult& result);
+// kUsage with path and reason when a summary could not be written there. Leaves nothing behind.
+[[nodiscard]] Status check_summary_path(const std::string& path);
 // Written aside and renamed, so that a reader never sees half of it.
 [[nodiscard]] Status write_summary(const std::string& path, const actors::Plan& plan,
                                    const actors::RunResult& result);

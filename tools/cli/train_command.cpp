@@ -3,6 +3,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/config/load.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/plan.hpp"
 #include "tools/cli/run_files.hpp"
 #include "tools/cli/run_view.hpp"
 
@@ -54,8 +55,10 @@ Status finish(const TrainOptions& options, const actors::Plan& plan,
 Status train(const TrainOptions& options, ChosenCommand& chosen) {
   const auto config = config::load_config(options.path, options.overrides);
   if (!config) return config.status();
-  const auto plan = actors::make_plan(*config);
+  const auto plan = plan_of(options.path, *config);
   if (!plan) return plan.status();
+  // Found out now, and not after hours of training.
+  if (!options.summary.empty()) HEADRACE_RETURN_IF_ERROR(check_summary_path(options.summary));
   MetricsFile metrics;
   if (config->run.metrics) HEADRACE_RETURN_IF_ERROR(metrics.open(*config->run.metrics));
   std::cerr << actors::describe(*plan);
