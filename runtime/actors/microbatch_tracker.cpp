@@ -8,10 +8,12 @@ namespace {
 using schedules::Action;
 using schedules::ActionKind;
 
-// Orders the compute actions of one microbatch: forwards up the stages, then backwards down.
+// Orders the compute actions of one microbatch: forwards up the stages, then backwards down, the
+// weight half of a stage after its input half.
 std::int32_t distance(const Action& action, std::int32_t stages) {
-  return action.kind == ActionKind::kForward ? action.stage.value
-                                             : 2 * stages - 1 - action.stage.value;
+  const std::int32_t stage = action.stage.value;
+  if (action.kind == ActionKind::kForward) return 2 * stage;
+  return 2 * (2 * stages - 1 - stage) + (action.kind == ActionKind::kBackwardInput ? 0 : 1);
 }
 
 }  // namespace
@@ -26,7 +28,7 @@ void MicrobatchTracker::report(Rank rank, StepIndex step, std::int64_t position)
   known.step = step;
 }
 
-std::string MicrobatchTracker::furthest(StepIndex step, MicrobatchIndex m) const {
+const Action* MicrobatchTracker::furthest_action(StepIndex step, MicrobatchIndex m) const {
   const Action* best = nullptr;
   for (std::size_t r = 0; r < positions_.size(); ++r) {
     if (positions_[r].step != step) continue;
@@ -40,19 +42,24 @@ std::string MicrobatchTracker::furthest(StepIndex step, MicrobatchIndex m) const
       }
     }
   }
+  return best;
+}
+
+std::string MicrobatchTracker::furthest(StepIndex step, MicrobatchIndex m) const {
+  const Action* best = furthest_action(step, m);
   return best != nullptr ? to_string(*best) : "not started";
 }
 
 std::string MicrobatchTracker::in_flight(StepIndex step) const {
   std::string text;
   for (std::int32_t m = 0; m < program_.microbatches; ++m) {
-    const std::string at = furthest(step, MicrobatchIndex(m));
-    if (at == "not started" ||
-        at == to_string(Action{ActionKind::kBackward, StageIndex(0), MicrobatchIndex(m)})) {
-      continue;
-    }
-    text +=
-        (text.empty() ? "" : ", ") + std::string("microbatch ") + std::to_string(m) + " at " + at;
+    const Action* at = furthest_action(step, MicrobatchIndex(m));
+    const bool finished = at != nullptr && at->stage == StageIndex(0) &&
+                          at->kind != ActionKind::kForward &&
+                          at->kind != ActionKind::kBackwardInput;
+    if (at == nullptr || finished) continue;
+    text += (text.empty() ? "" : ", ") + std::string("microbatch ") + std::to_string(m) + " at " +
+            to_string(*at);
   }
   return text.empty() ? "no microbatch in flight" : text;
 }

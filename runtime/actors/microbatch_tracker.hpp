@@ -29,6 +29,9 @@ class MicrobatchTracker {
     std::int64_t issued = 0;
   };
 
+  // Null: not started.
+  [[nodiscard]] const schedules::Action* furthest_action(StepIndex step, MicrobatchIndex m) const;
+
   const schedules::Program& program_;
   std::vector<Position> positions_;  // [rank]
 };

@@ -81,7 +81,7 @@ Result<stages::Partition> partition_of(const config::Config& config, const stage
   return stages::requested_partition(model, requests);
 }
 
-Result<schedules::Program> program_of(const config::Config& config) {
+Result<schedules::Program> program_of(const config::Config& config, BrokenRule broken_rule) {
   schedules::ScheduleSpec spec;
   spec.name = config.schedule.name;
   spec.ranks = config.pipeline.ranks;
@@ -95,6 +95,7 @@ Result<schedules::Program> program_of(const config::Config& config) {
                                            "' runs no backward and trains nothing; pick a training "
                                            "schedule, see `headrace schedule list`");
   }
+  if (broken_rule == BrokenRule::kAddingOrder) return program;
   return schedules::with_ascending_weights(*std::move(program));
 }
 
@@ -153,6 +154,18 @@ Status measure(Plan& plan) {
   return Status::ok();
 }
 
+// Two rules can only be seen broken where layouts differ in them: sums finished aside where weight
+// gradients are deferred, and a fold that follows the rank count.
+BrokenRule rule_broken_in(const Plan& plan, const schedules::StagePeaks& peaks) {
+  if (plan.broken_rule == BrokenRule::kFinishedSums && peaks.weight_inputs <= 1) {
+    return BrokenRule::kNone;
+  }
+  if (plan.broken_rule == BrokenRule::kTreeShape && plan.program.ranks <= 2) {
+    return BrokenRule::kNone;
+  }
+  return plan.broken_rule;
+}
+
 std::string mebibytes(std::int64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1024.0 * 1024.0));
@@ -168,7 +181,7 @@ Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
   plan.model = to_model(config);
   plan.shape = {config.batch.microbatch_size, config.model.context};
   plan.optimizer = to_optimizer(config);
-  auto program = program_of(config);
+  auto program = program_of(config, broken_rule);
   if (!program) return program.status();
   auto partition = partition_of(config, plan.model, plan.shape, program->stages);
   if (!partition) return partition.status();
@@ -199,7 +212,7 @@ stages::StageOptions stage_options(const Plan& plan, StageIndex stage) {
   options.optimizer = plan.optimizer;
   options.training = true;
   options.input_gradient = stage.value > 0 && plan.gradient_flows[stage.index() - 1];
-  options.broken_rule = plan.broken_rule;
+  options.broken_rule = rule_broken_in(plan, peaks);
   return options;
 }
 

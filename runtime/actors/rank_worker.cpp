@@ -70,6 +70,7 @@ void RankWorker::begin(const RunStep& message) {
   context.check_finite = replay_;
   for (Chunk& chunk : chunks_) {
     chunk.progress.assign(chunk.progress.size(), Progress::kNothing);
+    chunk.weights_added = 0;
     chunk.stage->begin_step(context);
   }
   if (counted()) ++times_.steps;
@@ -168,12 +169,19 @@ RankWorker::Prepared RankWorker::prepare(const Action& action) {
       return prepare_backward(chunk, action);
     default: {
       Prepared prepared;
-      if (chunk.progress[action.microbatch.index()] != Progress::kInput) {
+      if (chunk.progress[action.microbatch.index()] != Progress::kInput ||
+          !may_add(chunk, action.microbatch)) {
         prepared.waiting = WaitCause::kGradient;
       }
       return prepared;
     }
   }
+}
+
+// [Note: one way to add] holds across queues too: a B and the W of other microbatches stand in
+// different queues under the greedy policy.
+bool RankWorker::may_add(const Chunk& chunk, MicrobatchIndex m) const {
+  return m.value == chunk.weights_added || plan_.broken_rule == BrokenRule::kAddingOrder;
 }
 
 RankWorker::Prepared RankWorker::prepare_forward(Chunk& chunk, MicrobatchIndex m) const {
@@ -196,7 +204,8 @@ RankWorker::Prepared RankWorker::prepare_forward(Chunk& chunk, MicrobatchIndex m
 RankWorker::Prepared RankWorker::prepare_backward(Chunk& chunk, const Action& action) const {
   Prepared prepared;
   if (chunk.progress[action.microbatch.index()] != Progress::kForward ||
-      chunk.weight_inputs >= chunk.frames.weight_inputs) {
+      chunk.weight_inputs >= chunk.frames.weight_inputs ||
+      (action.kind == ActionKind::kBackward && !may_add(chunk, action.microbatch))) {
     prepared.waiting = WaitCause::kActivation;
     return prepared;
   }
@@ -303,6 +312,7 @@ void RankWorker::issue_input(Chunk& chunk, MicrobatchIndex m, const Prepared& pr
 
 void RankWorker::issue_weight(Chunk& chunk, MicrobatchIndex m) {
   chunk.stage->backward_weight(m);
+  ++chunk.weights_added;
   chunk.progress[m.index()] = Progress::kDone;
   --chunk.weight_inputs;
   --chunk.activations;

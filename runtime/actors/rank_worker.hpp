@@ -68,6 +68,7 @@ class RankWorker {
     Rank below{0}, above{0};
     stages::FrameCapacity frames;
     std::int32_t stash = 0, activations = 0, weight_inputs = 0;  // in use
+    std::int32_t weights_added = 0;                              // W issued in this step
     std::vector<std::int32_t> held_slot;  // [m] slot of `input` held from F to I
     std::vector<Progress> progress;       // [m]
   };
@@ -85,6 +86,7 @@ class RankWorker {
 
   [[nodiscard]] Chunk& chunk_of(StageIndex stage);
   [[nodiscard]] Prepared prepare(const schedules::Action& action);
+  [[nodiscard]] bool may_add(const Chunk& chunk, MicrobatchIndex m) const;
   [[nodiscard]] Prepared prepare_forward(Chunk& chunk, MicrobatchIndex m) const;
   [[nodiscard]] Prepared prepare_backward(Chunk& chunk, const schedules::Action& action) const;
   [[nodiscard]] Prepared prepare_step_end(const schedules::Action& action);

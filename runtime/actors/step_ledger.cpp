@@ -50,9 +50,6 @@ double StepLedger::square_sum() const {
   std::sort(all.begin(), all.end());
   double total = 0;
   for (const auto& [order, value] : all) total += value;
-  if (plan_.broken_rule == BrokenRule::kTiedSum && plan_.tied_exchange && !all.empty()) {
-    total += all.front().second;
-  }
   return total;
 }
 

@@ -24,7 +24,6 @@ enum class BrokenRule : std::uint8_t {
   kTiedSum,       // a tied matrix counts twice in the norm where its ends are on different ranks
   kBoundaryRounding,  // bf16: the residual stream is rounded at stage boundaries only
   kInitByStage,       // parameters are initialised from a generator per stage
-  kLossMean,          // the loss is a mean of microbatch means
 };
 
 [[nodiscard]] std::optional<BrokenRule> parse_broken_rule(std::string_view name);

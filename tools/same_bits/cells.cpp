@@ -1,0 +1,256 @@
+#include "tools/same_bits/cells.hpp"
+
+#include "schedules/registry.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace headrace::same_bits {
+namespace {
+
+struct Layout {
+  const char* schedule;
+  bool reverse_backward;
+  std::int32_t ranks;
+  std::int32_t chunks;
+};
+
+bool exists(const Layout& layout, std::int32_t microbatches) {
+  schedules::ScheduleSpec spec;
+  spec.name = layout.schedule;
+  spec.ranks = layout.ranks;
+  spec.chunks = layout.chunks;
+  spec.microbatches = microbatches;
+  spec.reverse_backward = layout.reverse_backward;
+  return schedules::make_program(spec).is_ok();
+}
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> all;
+  for (std::int32_t ranks : {1, 2, 3, 4, 8}) {
+    all.push_back({"gpipe", false, ranks, 1});
+    all.push_back({"gpipe", true, ranks, 1});
+    all.push_back({"1f1b", false, ranks, 1});
+    for (std::int32_t chunks : {1, 2, 4}) all.push_back({"interleaved_1f1b", false, ranks, chunks});
+  }
+  return all;
+}
+
+Cell cell_of(const Layout& layout, std::int32_t microbatches) {
+  Cell cell;
+  cell.schedule = layout.schedule;
+  cell.reverse_backward = layout.reverse_backward;
+  cell.ranks = layout.ranks;
+  cell.chunks = layout.chunks;
+  cell.microbatches = microbatches;
+  return cell;
+}
+
+Cell wide(const char* schedule, std::int32_t ranks, std::int32_t threads) {
+  Cell cell;
+  cell.model = TestModel::kWide;
+  cell.schedule = schedule;
+  cell.ranks = ranks;
+  cell.threads = threads;
+  cell.microbatches = 2;
+  return cell;
+}
+
+// The settings of a cell by name, for pair coverage.
+std::vector<std::pair<int, std::int64_t>> settings_of(const Cell& cell) {
+  const std::int64_t schedule =
+      static_cast<std::int64_t>(cell.schedule.size()) * 2 + (cell.reverse_backward ? 1 : 0);
+  return {{0, schedule},
+          {1, cell.ranks},
+          {2, cell.chunks},
+          {3, cell.microbatches},
+          {4, cell.recompute ? 1 : 0},
+          {5, cell.greedy ? 1 : 0},
+          {6, cell.queued ? 1 : 0}};
+}
+
+using Pair = std::pair<std::pair<int, std::int64_t>, std::pair<int, std::int64_t>>;
+
+std::vector<Pair> pairs_of(const Cell& cell) {
+  const auto settings = settings_of(cell);
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    for (std::size_t j = i + 1; j < settings.size(); ++j)
+      pairs.emplace_back(settings[i], settings[j]);
+  }
+  return pairs;
+}
+
+void set_narrow(config::Config& config) {
+  config.model.layers = 30;
+  config.model.width = 32;
+  config.model.heads = 4;
+  config.model.context = 12;
+  config.model.vocabulary = {false, 64};
+  config.model.dropout = 0.1;
+  config.batch.microbatch_size = 2;
+  config.run.steps = 6;
+}
+
+void set_wide(config::Config& config) {
+  config.model.layers = 4;
+  config.model.width = 272;
+  config.model.heads = 4;
+  config.model.context = 733;
+  config.model.vocabulary = {false, 1031};
+  config.model.dropout = 0.1;
+  config.batch.microbatch_size = 3;
+  config.run.steps = 2;
+}
+
+}  // namespace
+
+std::string key_of(const Cell& cell) {
+  std::string key = cell.model == TestModel::kNarrow ? "NARROW" : "WIDE";
+  key += " M=" + std::to_string(cell.microbatches);
+  key += " R=" + std::to_string(cell.reduction_blocks);
+  key += cell.bf16 ? " bf16" : " fp32";
+  return key + (cell.tied ? " tied" : " untied");
+}
+
+std::string text_of(const Cell& cell) {
+  std::string text = cell.schedule + (cell.reverse_backward ? " reversed" : "");
+  text += " P=" + std::to_string(cell.ranks) + " V=" + std::to_string(cell.chunks);
+  text += cell.recompute ? " recompute" : "";
+  text += cell.greedy ? " greedy" : " static";
+  text += cell.queued ? " queued" : " inline";
+  return text + " threads=" + std::to_string(cell.threads);
+}
+
+config::Config config_of(const Cell& cell, const std::string& data_path) {
+  config::Config config;
+  cell.model == TestModel::kNarrow ? set_narrow(config) : set_wide(config);
+  config.model.kind = config::ModelKind::kGpt2;
+  config.model.tied = cell.tied;
+  config.pipeline = {cell.ranks, cell.chunks};
+  config.ranks.assign(static_cast<std::size_t>(cell.ranks),
+                      {0, config::DeviceType::kCpu, cell.threads});
+  config.schedule.name = cell.schedule;
+  config.schedule.reverse_backward = cell.reverse_backward;
+  config.schedule.policy = cell.greedy ? config::PolicyKind::kGreedy : config::PolicyKind::kStatic;
+  config.batch.size = cell.microbatches * config.batch.microbatch_size;
+  config.data.train = data_path;
+  config.data.format = config::DataFormat::kTokens16;
+  config.optimizer.learning_rate = 1e-2;
+  config.optimizer.warmup_steps = 2;
+  config.optimizer.decay = config::DecayKind::kCosine;
+  config.optimizer.weight_decay = 0.1;
+  config.optimizer.clip_norm = 0.5;
+  config.run.precision = cell.bf16 ? config::Precision::kBf16 : config::Precision::kFp32;
+  config.run.recompute =
+      cell.recompute ? config::RecomputeKind::kBlock : config::RecomputeKind::kNone;
+  config.run.queued = cell.queued;
+  config.determinism.reduction_blocks = cell.reduction_blocks;
+  return config;
+}
+
+std::vector<Cell> narrow_cells() {
+  std::vector<Cell> cells;
+  for (std::int32_t microbatches : {1, 3, 8}) {
+    for (const Layout& layout : layouts()) {
+      if (!exists(layout, microbatches)) continue;
+      for (int bits = 0; bits < 8; ++bits) {
+        Cell cell = cell_of(layout, microbatches);
+        cell.recompute = (bits & 1) != 0;
+        cell.greedy = (bits & 2) != 0;
+        cell.queued = (bits & 4) != 0;
+        cells.push_back(cell);
+      }
+    }
+  }
+  return cells;
+}
+
+std::vector<Cell> tree_cells() {
+  std::vector<Cell> cells;
+  for (std::int32_t ranks : {1, 3, 8}) {
+    for (const char* schedule : {"gpipe", "1f1b", "interleaved_1f1b"}) {
+      Cell cell = cell_of({schedule, false, ranks, 1}, 8);
+      cell.reduction_blocks = 4;
+      cells.push_back(cell);
+    }
+  }
+  return cells;
+}
+
+std::vector<Cell> wide_cells(bool with_bf16) {
+  std::vector<Cell> cells;
+  for (const bool bf16 : {false, true}) {
+    if (bf16 && !with_bf16) continue;
+    for (const bool tied : {true, false}) {
+      std::vector<Cell> three = {wide("1f1b", 1, 1), wide("gpipe", 2, 2),
+                                 wide("interleaved_1f1b", 3, 3)};
+      three[1].recompute = true;
+      three[1].reverse_backward = true;
+      three[2].queued = true;
+      for (Cell& cell : three) {
+        cell.bf16 = bf16;
+        cell.tied = tied;
+        cells.push_back(cell);
+      }
+    }
+  }
+  return cells;
+}
+
+std::vector<Cell> pairwise_sample(const std::vector<Cell>& cells, std::uint64_t seed) {
+  std::vector<Cell> order = cells;
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  std::set<Pair> uncovered;
+  for (const Cell& cell : order) {
+    for (const Pair& pair : pairs_of(cell)) uncovered.insert(pair);
+  }
+  std::vector<Cell> sample;
+  while (!uncovered.empty()) {
+    const Cell* best = nullptr;
+    std::int64_t best_gain = 0;
+    for (const Cell& cell : order) {
+      const auto pairs = pairs_of(cell);
+      const std::int64_t gain = std::count_if(
+          pairs.begin(), pairs.end(), [&](const Pair& pair) { return uncovered.count(pair) > 0; });
+      if (gain > best_gain) best = &cell, best_gain = gain;
+    }
+    for (const Pair& pair : pairs_of(*best)) uncovered.erase(pair);
+    sample.push_back(*best);
+  }
+  return sample;
+}
+
+std::vector<Mutation> mutations(bool with_bf16) {
+  const Cell one = cell_of({"1f1b", false, 1, 1}, 3);
+  const Cell four = cell_of({"1f1b", false, 4, 1}, 3);
+  const Cell reversed = cell_of({"gpipe", true, 4, 1}, 3);
+  std::vector<Cell> tree = {cell_of({"1f1b", false, 1, 1}, 8), cell_of({"1f1b", false, 8, 1}, 8)};
+  for (Cell& cell : tree) cell.reduction_blocks = 4;
+  Cell wide_reversed = wide("gpipe", 2, 1);
+  wide_reversed.reverse_backward = true;
+  const std::vector<Cell> threads = {wide("1f1b", 1, 1), wide("1f1b", 1, 3)};
+  std::vector<Mutation> all = {
+      {BrokenRule::kGemmBlocks, threads},
+      {BrokenRule::kTokenBlocks, threads},
+      {BrokenRule::kNormBlocks, {one, four}},
+      {BrokenRule::kDropoutOrder, {one, four}},
+      {BrokenRule::kAddingOrder, {one, reversed}},
+      {BrokenRule::kFinishedSums, {wide("1f1b", 1, 1), wide_reversed}},
+      {BrokenRule::kTreeShape, tree},
+      {BrokenRule::kTiedSum, {one, four}},
+      {BrokenRule::kInitByStage, {one, four}},
+  };
+  if (with_bf16) {
+    std::vector<Cell> rounding = {one, four};
+    for (Cell& cell : rounding) cell.bf16 = true;
+    all.push_back({BrokenRule::kBoundaryRounding, rounding});
+  }
+  return all;
+}
+
+}  // namespace headrace::same_bits
