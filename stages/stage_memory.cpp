@@ -190,6 +190,7 @@ std::vector<ParameterSpec> Stage::Impl::parameters() const {
   std::sort(held.begin(), held.end(),
             [](const auto* a, const auto* b) { return a->order < b->order; });
   std::vector<ParameterSpec> specs;
+  specs.reserve(held.size());
   for (const PlannedParameter* parameter : held) specs.push_back(parameter->spec);
   return specs;
 }

@@ -83,7 +83,7 @@ std::vector<std::int32_t> tokens_of(std::int64_t step, const ModelSpec& model) {
 }
 
 std::vector<double> golden(const std::string& kind, const std::string& type) {
-  std::ifstream file(std::string(HEADRACE_SOURCE_DIR) + "/tests/parity/train_golden.txt");
+  std::ifstream file(std::string(HEADRACE_SOURCE_DIR "/") + "tests/parity/train_golden.txt");
   REQUIRE(file.good());
   std::string line;
   while (std::getline(file, line)) {

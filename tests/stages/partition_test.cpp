@@ -89,6 +89,7 @@ std::string refusal(const ModelSpec& model, const std::vector<StageRequest>& req
 
 std::vector<StageRequest> request_blocks(const std::vector<std::int64_t>& blocks) {
   std::vector<StageRequest> requests;
+  requests.reserve(blocks.size());
   for (const std::int64_t count : blocks) requests.push_back({{{"block", count}}});
   requests.front().layers.insert(requests.front().layers.begin(), {"embedding", 1});
   requests.back().layers.push_back({"norm", 1});

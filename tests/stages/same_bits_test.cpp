@@ -254,7 +254,8 @@ TEST_CASE("stages: frozen stages keep their weights and give the bits of one sta
       for (const auto& [name, values] : three.state) {
         if (name.find('#') != std::string::npos) continue;
         const bool trained = three.gradients.count(name) == 1;
-        CAPTURE(name);
+        const std::string& parameter = name;  // clang 14: a binding cannot be captured
+        CAPTURE(parameter);
         CHECK(trained == (three.state.count(name + "#moment1") == 1));
         CHECK(trained == (std::memcmp(values.data(), initial.at(name).data(),
                                       values.size() * sizeof(float)) != 0));

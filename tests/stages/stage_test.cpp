@@ -13,6 +13,11 @@
 namespace headrace::stages::test {
 namespace {
 
+// Elements of tiny_gpt2: C = 8, F = 20, T = 6, V = 11.
+constexpr std::size_t kMatrix = 160;    // [F, C] and [C, F]
+constexpr std::size_t kPositions = 48;  // [T, C]
+constexpr std::size_t kTokens = 88;     // [V, C]
+
 StageOptions whole_model(const ModelSpec& model) {
   StageOptions options;
   options.model = model;
@@ -127,7 +132,7 @@ TEST_CASE("stage: a steady step allocates nothing in forward - backward and step
         device.allocate(static_cast<std::size_t>(stage_bytes(options)->workspace));
     options.workspace = workspace.data();
     const auto stage = Stage::create(options).value();
-    const std::vector<std::int32_t> tokens = random_tokens(4 * 2 * 5, 11, 1);
+    const std::vector<std::int32_t> tokens = random_tokens(40, 11, 1);
     std::int64_t allocations = 0;
     for (std::int64_t s = 1; s <= 3; ++s) {
       const std::int64_t before = data::allocation_count();
@@ -186,7 +191,7 @@ TEST_CASE("stage: forward only gives the loss of training without dropout") {
       device->allocate(static_cast<std::size_t>(stage_bytes(options)->workspace));
   options.workspace = workspace.data();
   const auto stage = Stage::create(options).value();
-  const auto tokens = random_tokens(4 * 2 * 6, 11, 3);
+  const auto tokens = random_tokens(48, 11, 3);
   std::vector<std::int32_t> inputs, targets;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (i % 6 != 5) inputs.push_back(tokens[i]);
@@ -289,9 +294,9 @@ TEST_CASE("stage: the replay names the first value that is not finite") {
   {
     // Finite weights whose product overflows: seen at the output of the block, in microbatch 0.
     Pipeline pipeline(options);
-    pipeline.set_weight("block.0.mlp.up.weight", std::vector<float>(20 * 8, 1e30F));
+    pipeline.set_weight("block.0.mlp.up.weight", std::vector<float>(kMatrix, 1e30F));
     pipeline.set_weight("block.0.mlp.up.bias", std::vector<float>(20, 3e38F));
-    pipeline.set_weight("block.0.mlp.down.weight", std::vector<float>(8 * 20, 3e38F));
+    pipeline.set_weight("block.0.mlp.down.weight", std::vector<float>(kMatrix, 3e38F));
     const NonFinite output = replay(pipeline, 0);
     CHECK(output.found);
     CHECK_FALSE(output.backward);
@@ -300,22 +305,22 @@ TEST_CASE("stage: the replay names the first value that is not finite") {
     CHECK(output.microbatch == MicrobatchIndex(0));
     // A later replay of healthy weights does not show what the older one found.
     pipeline.set_weight("block.0.mlp.up.bias", std::vector<float>(20, 0.0F));
-    pipeline.set_weight("block.0.mlp.up.weight", std::vector<float>(20 * 8, 0.0F));
-    pipeline.set_weight("block.0.mlp.down.weight", std::vector<float>(8 * 20, 0.0F));
+    pipeline.set_weight("block.0.mlp.up.weight", std::vector<float>(kMatrix, 0.0F));
+    pipeline.set_weight("block.0.mlp.down.weight", std::vector<float>(kMatrix, 0.0F));
     CHECK_FALSE(replay(pipeline, 0).found);
   }
   {
-    // A token that only one microbatch has: its row overflows there and nowhere else.
+    // Token 7 stands in microbatch 2 only: its row overflows there and nowhere else.
     Pipeline pipeline(options);
-    std::vector<std::int32_t> tokens(3 * 2 * 6, 1);
-    tokens[2 * 12 + 2] = 7;
+    std::vector<std::int32_t> tokens(36, 1);  // 3 microbatches of 2 sequences of 5 + 1
+    tokens[26] = 7;
     pipeline.set_tokens(tokens);
     const float huge = 3e38F;
     std::vector<float> token = pipeline.state().at("embedding.token.weight");
-    std::fill_n(token.begin(), 7 * 8, -huge);
-    std::fill_n(token.begin() + 7 * 8, 8, huge);
+    std::fill_n(token.begin(), 56, -huge);
+    std::fill_n(token.begin() + 56, 8, huge);
     pipeline.set_weight("embedding.token.weight", token);
-    pipeline.set_weight("embedding.position.weight", std::vector<float>(6 * 8, huge));
+    pipeline.set_weight("embedding.position.weight", std::vector<float>(kPositions, huge));
     const NonFinite found = replay(pipeline, 0);
     CHECK(found.found);
     CHECK(found.microbatch == MicrobatchIndex(2));
@@ -326,7 +331,7 @@ TEST_CASE("stage: the replay names the first value that is not finite") {
     // Logits are zero, so the loss is finite; the way back through huge weights is not.
     options.loss_tokens = 1;
     Pipeline pipeline(options);
-    std::vector<float> head(11 * 8);
+    std::vector<float> head(kTokens);
     for (std::size_t i = 0; i < head.size(); ++i) head[i] = i / 8 % 2 == 0 ? 3e38F : -3e38F;
     pipeline.set_weight("head.weight", head);
     pipeline.set_weight("norm.weight", std::vector<float>(8, 0.0F));

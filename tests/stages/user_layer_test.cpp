@@ -99,9 +99,9 @@ TEST_CASE("stages: a kind is registered once and unknown kinds name the nearest"
 }
 
 TEST_CASE("stages: docs/LAYERS shows the example as it is compiled") {
-  const std::string root = HEADRACE_SOURCE_DIR;
-  std::ifstream example(root + "/tests/stages/user_layer_example.cpp");
-  std::ifstream page(root + "/docs/LAYERS.md");
+  const std::string root = HEADRACE_SOURCE_DIR "/";
+  std::ifstream example(root + "tests/stages/user_layer_example.cpp");
+  std::ifstream page(root + "docs/LAYERS.md");
   REQUIRE(example.good());
   REQUIRE(page.good());
   std::stringstream code, text;
