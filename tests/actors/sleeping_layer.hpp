@@ -1,0 +1,21 @@
+// A layer kind that copies its input and takes a stated time, for the actor tests.
+//
+// What it is for: stages whose duration is known and costs no core. Its kind is `sleeping`; how
+// long it sleeps and whether it hears the stop flag is set before the model is built. What it does
+// not do: hold parameters. Thread rule: set while no run is under way.
+#pragma once
+
+#include <cstdint>
+
+namespace headrace::actors::testing {
+
+struct SleepPlan {
+  std::int64_t forward_ns = 0;
+  std::int64_t backward_ns = 0;
+  bool deaf = false;  // sleeps in the calling thread and ignores the stop flag
+};
+
+// Registers the kind on the first call.
+void use_sleeping_layers(const SleepPlan& plan);
+
+}  // namespace headrace::actors::testing
