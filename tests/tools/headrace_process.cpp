@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <pty.h>
 #include <sstream>
 #include <sys/wait.h>
 #include <thread>
@@ -151,13 +150,21 @@ Outcome run_headrace(const RunFolder& folder, const std::vector<std::string>& ar
 Outcome run_on_terminal(const RunFolder& folder, const std::vector<std::string>& arguments) {
   std::vector<std::string> owned = arguments;
   const std::vector<char*> argv = to_argv(owned);
-  int terminal = -1;
-  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE(terminal >= 0);
+  REQUIRE(grantpt(terminal) == 0);
+  REQUIRE(unlockpt(terminal) == 0);
+  // Opened before the fork, so that reading cannot come before the terminal has a user.
+  const int shown = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE(shown >= 0);
+  const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
+    if (dup2(shown, STDOUT_FILENO) < 0 || dup2(shown, STDERR_FILENO) < 0) _exit(126);
     if (chdir(folder.path().c_str()) != 0) _exit(126);
     become_headrace(argv);
   }
+  close(shown);
   Outcome outcome;
   std::array<char, 4096> buffer{};
   // Reading fails with EIO once the last user of the terminal has gone.
