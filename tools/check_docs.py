@@ -23,7 +23,7 @@ EXEMPT = [
 SECONDS = 300
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>\S*)[^\n]*\n(?P<body>.*?)^(?P=indent)``` *$",
                    re.M | re.S)
-MARK = re.compile(r"<!--\s*(?P<what>not run|exit):\s*(?P<value>.*?)\s*-->\s*\Z", re.S)
+MARK = re.compile(r"<!--\s*(?P<what>not run|exit):\s*(?P<value>(?:(?!-->).)*?)\s*-->\s*\Z", re.S)
 SHELLS = {"sh", "bash", "shell", "zsh"}
 
 

@@ -55,6 +55,11 @@ class DocsTest(Quiet):
     def test_an_expected_exit_code_is_read(self):
         self.assertEqual(self.plan("<!-- exit: 2 -->\n" + console("$ false")), [("false", 2, None)])
 
+    def test_each_of_two_marks_counts_for_its_own_block(self):
+        text = ("<!-- exit: 2 -->\n" + console("$ one") + "text\n<!-- exit: 5 -->\n"
+                + console("$ two"))
+        self.assertEqual([row[1] for row in self.plan(text)], [2, 5])
+
     def test_what_nobody_would_run_is_refused(self):
         for text in [FENCE + "bash\nls\n" + FENCE + "\n", console("ls"),
                      "<!-- not run: -->\n" + console("$ ls")]:
