@@ -2,11 +2,32 @@
 
 #include "schedules/simulator.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace headrace::actors {
 namespace {
 
 double mean(double sum, std::int64_t count) {
   return count > 0 ? sum / static_cast<double>(count) : 0.0;
+}
+
+// A rank publishes its input gradient when I is done, before it begins W (B is I, then W), so the
+// rank below does not wait for the whole B. The simulator's own B is released at its end.
+schedules::Program with_split_backward(schedules::Program program) {
+  using schedules::ActionKind;
+  for (auto& actions : program.actions) {
+    std::vector<schedules::Action> split;
+    for (const schedules::Action& action : actions) {
+      split.push_back(action);
+      if (action.kind != ActionKind::kBackward) continue;
+      split.back().kind = ActionKind::kBackwardInput;
+      split.push_back(action);
+      split.back().kind = ActionKind::kBackwardWeight;
+    }
+    actions = std::move(split);
+  }
+  return program;
 }
 
 }  // namespace
@@ -32,7 +53,8 @@ Prediction predict(const Plan& plan, std::span<const RankTimes> times, std::int3
     options.step_end[r] = mean(times[r].step_end, times[r].steps);
   }
   options.cores = cores < plan.program.ranks ? cores : 0;
-  const schedules::Simulation simulation = schedules::simulate(plan.program, options);
+  const schedules::Simulation simulation =
+      schedules::simulate(with_split_backward(plan.program), options);
   return {simulation.bubble_global, simulation.makespan};
 }
 

@@ -39,9 +39,11 @@ TEST_CASE("prediction: equal stages give the bubble of the formula") {
     for (const std::int32_t ranks : {1, 2, 4}) {
       const Plan plan = plan_of(schedule, ranks);
       const Prediction prediction = predict(plan, equal_times(ranks), 8);
-      // (M + P - 1) microbatches of F + B = 3 s; idle share (P - 1) / (M + P - 1).
-      CHECK(prediction.step_seconds == doctest::Approx(3.0 * (8 + ranks - 1)));
-      CHECK(prediction.bubble_global == doctest::Approx((ranks - 1.0) / (8 + ranks - 1)));
+      // M microbatches of F + I + W = 3 s; P - 1 times F going up and I coming down, since the
+      // gradient leaves a rank before its W.
+      const double idle = 2.0 * (ranks - 1);
+      CHECK(prediction.step_seconds == doctest::Approx(3.0 * 8 + idle));
+      CHECK(prediction.bubble_global == doctest::Approx(idle / (3.0 * 8 + idle)));
     }
   }
 }
@@ -50,8 +52,8 @@ TEST_CASE("prediction: chunks are read from their own rank in order") {
   const Plan plan = plan_of("interleaved_1f1b", 2, 2);
   std::vector<RankTimes> times = equal_times(2, 2);
   const Prediction even = predict(plan, times, 8);
-  // 2 ranks x 2 chunks x 8 microbatches of 3 s, bubble (P - 1) F+B of one chunk.
-  CHECK(even.step_seconds == doctest::Approx(3.0 * (2 * 8 + 1)));
+  // 2 chunks x 8 microbatches of 3 s per rank, bubble (P - 1) times F + I of one chunk.
+  CHECK(even.step_seconds == doctest::Approx(3.0 * 2 * 8 + 2.0));
   times[1].stages[1].forward *= 3;
   CHECK(predict(plan, times, 8).step_seconds > even.step_seconds);
 }
@@ -60,14 +62,14 @@ TEST_CASE("prediction: fewer cores than ranks take at least the sum of the work"
   const Plan plan = plan_of("1f1b", 4);
   const Prediction prediction = predict(plan, equal_times(4), 1);
   CHECK(prediction.step_seconds == doctest::Approx(4 * 8 * 3.0));
-  CHECK(predict(plan, equal_times(4), 4).step_seconds == doctest::Approx(3.0 * (8 + 3)));
+  CHECK(predict(plan, equal_times(4), 4).step_seconds == doctest::Approx(3.0 * 8 + 2.0 * 3));
 }
 
 TEST_CASE("prediction: the step's end is part of the step") {
   const Plan plan = plan_of("1f1b", 2);
   std::vector<RankTimes> times = equal_times(2);
   for (RankTimes& rank : times) rank.step_end = 5 * 2.0;
-  CHECK(predict(plan, times, 8).step_seconds == doctest::Approx(3.0 * 9 + 2.0));
+  CHECK(predict(plan, times, 8).step_seconds == doctest::Approx(3.0 * 8 + 2.0 + 2.0));
 }
 
 }  // namespace
