@@ -1,0 +1,29 @@
+// Counts heap allocations of this process, by the code that asked.
+//
+// What it is for: "no allocation in steady state" as a count. The bench binary replaces operator
+// new and malloc; while counting is on, each call adds to its caller's entry in a fixed table.
+// What it does not do: follow frees, or see memory mapped directly. Thread rule: counting is safe
+// on any thread; start, stop and report by one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace headrace::bench {
+
+void start_counting_allocations();  // forgets what was counted before
+void stop_counting_allocations();
+// Allocations since the start, by all threads / by the calling thread.
+[[nodiscard]] std::int64_t allocations_of_process();
+[[nodiscard]] std::int64_t allocations_counted();
+
+struct AllocationSource {
+  std::string library;   // `libdnnl.so.2`, or `headrace_bench` for our own code
+  std::string function;  // nearest exported name; empty when unknown
+  std::int64_t count = 0;
+};
+// Most first.
+[[nodiscard]] std::vector<AllocationSource> allocation_sources();
+
+}  // namespace headrace::bench
