@@ -492,6 +492,7 @@ void RankWorker::inject_faults(Chunk& chunk, MicrobatchIndex m) {
   for (const stages::StateTensor& tensor : chunk.stage->state()) {
     pipeline_.device(rank_).operators().fill(*stream_, tensor.data,
                                              std::numeric_limits<float>::quiet_NaN(), tensor.count);
+    chunk.stage->weights_changed();
     break;
   }
 }

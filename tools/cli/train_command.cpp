@@ -22,7 +22,7 @@ struct TrainOptions {
   std::string path;
   std::vector<std::string> overrides;
   std::string summary;
-  bool entropy = false;
+  std::string log_level = "info";
 };
 
 // Written by the handler, read by the scheduler at each step boundary.
@@ -33,6 +33,12 @@ void on_signal(int number) {
   caught_signal.store(number);
   // A second one ends the process at once.
   std::signal(number, SIG_DFL);
+}
+
+LogLevel log_level_of(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "warning") return LogLevel::kWarning;
+  return name == "error" ? LogLevel::kError : LogLevel::kInfo;
 }
 
 Status finish(const TrainOptions& options, const actors::Plan& plan,
@@ -59,6 +65,10 @@ Status train(const TrainOptions& options, ChosenCommand& chosen) {
   if (!plan) return plan.status();
   // Found out now, and not after hours of training.
   if (!options.summary.empty()) HEADRACE_RETURN_IF_ERROR(check_summary_path(options.summary));
+  set_log_level(log_level_of(options.log_level));
+  log(LogLevel::kInfo, "train", "config",
+      {{"file", options.path}, {"hash", config::config_hash(*config)}});
+  log(LogLevel::kDebug, "train", "resolved config", {{"yaml", config::resolved_yaml(*config)}});
   MetricsFile metrics;
   if (config->run.metrics) HEADRACE_RETURN_IF_ERROR(metrics.open(*config->run.metrics));
   std::cerr << actors::describe(*plan);
@@ -91,6 +101,11 @@ void add_train_command(CLI::App& app, ChosenCommand& chosen) {
       ->allow_extra_args(false);
   command->add_option("--summary", options->summary,
                       "Write the run's figures to this file as JSON");
+  command
+      ->add_option("--log-level", options->log_level,
+                   "Least level that is logged; debug adds the resolved configuration")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
   command->footer(
       "Progress goes to stderr: a live line on a terminal, else a log line per step; the closing\n"
       "report to stdout. run.metrics names a file that gets a JSON line per step. Ctrl-C or "
