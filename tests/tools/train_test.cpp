@@ -197,9 +197,19 @@ TEST_CASE("tools: on a terminal one live line is rewritten and ends with the las
   CHECK(outcome.exit_code == 0);
   CHECK_FALSE(contains(outcome.out, "component=train step="));
   const std::regex last(
-      "\r\033\\[Kstep 20/20  loss \\d\\.\\d{4}  \\d+ tokens/s  bubble -?\\d+ %  0:00 left\r\n");
+      "\r\033\\[Kstep 20/20  loss \\d\\.\\d{4}  \\d+ tokens/s  bubble -?\\d+ %  0:00 left\r+\n");
   CHECK(std::regex_search(outcome.out, last));
   CHECK(contains(outcome.out, "where the time went"));
+}
+
+TEST_CASE("tools: an error on a terminal does not stick to the live line") {
+  const RunFolder folder;
+  const Outcome outcome = run_on_terminal(folder, train({"debug.nan_at=1:2"}));
+  CAPTURE(outcome.out);
+  CHECK(outcome.exit_code == 5);
+  CHECK(contains(outcome.out, "step 1/3"));
+  // Date and time, then the event, from the first column.
+  CHECK(std::regex_search(outcome.out, std::regex("[\r\n]\\S+ error numbers broke ")));
 }
 
 TEST_CASE("tools: the times of each rank sum to the wall time of the steps") {

@@ -93,7 +93,9 @@ void RunView::show_live(const actors::StepRecord& record, double rate) {
   const std::int64_t done = std::max<std::int64_t>(record.step.value - 1, 1);
   const double left =
       seconds_ / static_cast<double>(done) * static_cast<double>(steps_ - record.step.value);
-  std::fprintf(stderr, "\r\033[Kstep %lld/%lld  loss %.4f  %.0f tokens/s  bubble %.0f %%  %s left",
+  // The cursor waits in the first column, so that a log line overwrites this one.
+  std::fprintf(stderr,
+               "\r\033[Kstep %lld/%lld  loss %.4f  %.0f tokens/s  bubble %.0f %%  %s left\r",
                static_cast<long long>(record.step.value), static_cast<long long>(steps_),
                record.loss, rate, 100.0 * record.bubble, clock_text(left).c_str());
   std::fflush(stderr);
