@@ -32,22 +32,31 @@ class EmptyLayer : public stages::Layer {
 // It has one weight, so that its stage runs the weight gradient and the first stage its backward.
 class SleepLayer : public EmptyLayer {
  public:
-  explicit SleepLayer(std::int64_t number) {
+  SleepLayer(std::int64_t number, bool uneven) : number_(number), uneven_(uneven) {
     stages::ParameterSpec weight;
-    weight.name = std::string(kSleepLayer) + "." + std::to_string(number) + ".weight";
+    weight.name = "sleep." + std::to_string(number) + ".weight";
     weight.shape = {1};
     weight.init = stages::InitKind::kZeros;
     parameters_ = {weight};
   }
   void forward(const LayerCall& call) override {
-    call.operators.sleep(call.stream, kSleepForwardNs);
+    call.operators.sleep(call.stream, kSleepForwardNs * times(call));
   }
   void backward_input(const LayerCall& call) override {
-    call.operators.sleep(call.stream, kSleepInputNs);
+    call.operators.sleep(call.stream, kSleepInputNs * times(call));
   }
   void backward_weight(const LayerCall& call) override {
-    call.operators.sleep(call.stream, kSleepWeightNs);
+    call.operators.sleep(call.stream, kSleepWeightNs * times(call));
   }
+
+ private:
+  // One microbatch in three of each stage is slow, another one at each stage.
+  [[nodiscard]] std::int64_t times(const LayerCall& call) const {
+    return uneven_ && (call.microbatch.value + number_) % 3 == 0 ? 4 : 1;
+  }
+
+  std::int64_t number_;
+  bool uneven_;
 };
 
 void require(const Status& status) {
@@ -61,9 +70,12 @@ void require(const Status& status) {
 void register_probe_layers() {
   require(stages::register_layer_kind(
       kEmptyLayer, [](const stages::LayerOptions&) { return std::make_unique<EmptyLayer>(); }));
-  require(stages::register_layer_kind(kSleepLayer, [](const stages::LayerOptions& options) {
-    return std::make_unique<SleepLayer>(options.spec.number);
-  }));
+  for (const bool uneven : {false, true}) {
+    require(stages::register_layer_kind(
+        uneven ? kUnevenLayer : kSleepLayer, [uneven](const stages::LayerOptions& options) {
+          return std::make_unique<SleepLayer>(options.spec.number, uneven);
+        }));
+  }
 }
 
 }  // namespace headrace::bench

@@ -1,7 +1,9 @@
 // Layer kinds that only measure the runtime around them.
 //
 // What it is for: `bench_empty` does nothing; `bench_sleep` holds its stream for a fixed time per
-// call. What it does not do: compute. Thread rule: register once, before the first plan is made.
+// call;
+// `bench_uneven` does so for a time that changes with stage and microbatch. What it does not do:
+// compute. Thread rule: register once, before the first plan is made.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +12,7 @@ namespace headrace::bench {
 
 inline constexpr const char* kEmptyLayer = "bench_empty";
 inline constexpr const char* kSleepLayer = "bench_sleep";
+inline constexpr const char* kUnevenLayer = "bench_uneven";
 
 // Sleeps of one stage's actions, in nanoseconds.
 inline constexpr std::int64_t kSleepForwardNs = 4'000'000;
