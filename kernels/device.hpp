@@ -88,7 +88,8 @@ class Device {
   [[nodiscard]] virtual std::unique_ptr<Event> make_event() = 0;
   // The operators of this device; enqueue only on this device's streams.
   [[nodiscard]] virtual Operators& operators() = 0;
-  // e.g. `cpu/avx512bf16/onednn2.6.3/rows256/lanes16/1` (DESIGN, numerics id).
+  // e.g. `cpu/avx512bf16/onednn2.6.3/rows256/lanes16/1`: device, ISA, library, block sizes, kernel
+  // revision.
   [[nodiscard]] virtual std::string numerics_id() const = 0;
   [[nodiscard]] virtual bool supports_bf16() const = 0;
   // Set-up and inspection only: blocking copies between host and device memory.

@@ -9,9 +9,9 @@
 // Shapes (GLOSSARY): B sequences, T positions, n = B*T rows (tokens), C width, H heads, G key/value
 // heads, D head width, V vocabulary. Everything is row-major and dense unless a stride is given.
 //
-// Bits (DESIGN section 5): GEMM in blocks of 256 output rows, each by one thread; reductions use 16
-// virtual lanes; reductions over tokens use fixed 256-row blocks in order; no libm; no contraction
-// other than written fused multiply-adds.
+// Bits (docs/ARCHITECTURE.md): GEMM in blocks of 256 output rows, each by one thread; reductions
+// use 16 virtual lanes; reductions over tokens use fixed 256-row blocks in order; no libm; no
+// contraction other than written fused multiply-adds.
 #pragma once
 
 #include "kernels/device.hpp"

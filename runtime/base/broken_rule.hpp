@@ -1,9 +1,9 @@
 // Test-only switches that break one rule of the same-bits promise each.
 //
 // What it is for: a promise nobody can break in a test is a promise nobody has tested. Each rule of
-// DESIGN section 5 has a switch here; turning it on must turn the same-bits table red. What it does
-// not do: anything in a normal run (kNone). Thread rule: a value, passed in with the options of its
-// user.
+// docs/ARCHITECTURE.md (Numbers) has a switch here; turning it on must turn the same-bits table
+// red. What it does not do: anything in a normal run (kNone). Thread rule: a value, passed in with
+// the options of its user.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ enum class StatusCode {
   kCancelled,     // the run was told to stop; nobody retries (exit 4)
 };
 
-// The process exit code DESIGN documents for a code.
+// The process exit code of a code (README, exit codes).
 [[nodiscard]] int exit_code(StatusCode code);
 [[nodiscard]] std::string_view to_string(StatusCode code);
 

@@ -21,7 +21,7 @@ struct CodeRow {
   const char* text;
 };
 
-// DESIGN section 1: 0 done, 1 bug, 2 usage or config, 3 data or checkpoint, 4 peer or device, 5
+// Exit codes: 0 done, 1 bug, 2 usage or config, 3 data or checkpoint, 4 peer or device, 5
 // numbers.
 constexpr std::array kCodes = {
     CodeRow{StatusCode::kOk, 0, "ok"},
