@@ -41,6 +41,9 @@ RankWorker::RankWorker(Pipeline& pipeline, Rank rank)
   }
 }
 
+// What a failed run left in the stream still records events and reads stages: they go after it.
+RankWorker::~RankWorker() { stream_->synchronize(); }
+
 Status RankWorker::build() {
   std::vector<StageIndex> mine;
   for (std::int32_t s = 0; s < plan_.program.stages; ++s) {

@@ -430,6 +430,7 @@ void RankWorker::finish_norm() {
     }
     replay_out_ = std::move(done);
     open_ = false;
+    show({ActionKind::kCommit}, WaitCause::kData);  // a rank that is done is not inside anything
     return;
   }
   NormReady ready;
@@ -462,6 +463,7 @@ void RankWorker::issue_optimizer() {
   applied_pending_ = step_.value;
   stream_->call_host(bell());
   open_ = false;
+  show({ActionKind::kOptimizer}, WaitCause::kData);
   if (decision.open_next != 0) begin(decision.next);
 }
 

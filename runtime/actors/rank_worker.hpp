@@ -30,6 +30,10 @@ class RankWorker {
  public:
   // Builds stream and stages. kConfig, or kDeviceFailed when memory cannot be had.
   [[nodiscard]] static Result<std::unique_ptr<RankWorker>> create(Pipeline& pipeline, Rank rank);
+  // Blocks until its stream is idle; with the stop flag raised that is at once.
+  ~RankWorker();
+  RankWorker(const RankWorker&) = delete;
+  RankWorker& operator=(const RankWorker&) = delete;
 
   void open(const RunStep& message);
   void commit(const CommitStep& message);

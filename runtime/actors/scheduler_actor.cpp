@@ -232,45 +232,56 @@ void SchedulerState::stage_failed(const StageFailed& message) {
                   ", action " + message.where + ": " + message.text));
 }
 
-void SchedulerState::child_ended(const caf::actor_addr&, bool normal, const std::string& reason) {
+void SchedulerState::child_ended(const caf::actor_addr& child, const std::string& reason) {
   --children_left;
-  if (!normal && phase != RunPhase::kDraining) {
-    fail(Status(StatusCode::kInternal, "an actor ended without being told to: " + reason));
+  if (phase == RunPhase::kDraining) {
+    if (children_left == 0) end(false);
+    return;
   }
-  if (phase == RunPhase::kDraining && children_left == 0) end(false);
+  std::string who = "the data actor";
+  for (std::size_t r = 0; r < stages.size(); ++r) {
+    if (stages[r].address() == child) who = "the actor of rank " + std::to_string(r);
+  }
+  fail(Status(StatusCode::kInternal, "step " + std::to_string(step) + ": " + who +
+                                         " ended without being told to: " + reason));
 }
 
 void SchedulerState::check_boards() {
   if (phase == RunPhase::kEnded) return;
-  const std::int64_t now = monotonic_now_ns();
   if (phase == RunPhase::kDraining) {
-    if (now - drain_began_ns > kDrainLimitNs) {
+    if (monotonic_now_ns() - drain_began_ns > kDrainLimitNs) {
       end(true);
       return;
     }
   } else if (phase == RunPhase::kRunning || phase == RunPhase::kReplaying) {
-    const double limit_ns = arguments.pipeline->plan().config.run.action_timeout_seconds * 1e9;
-    std::int32_t waiting = 0;
-    std::string text;
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(stages.size()); ++r) {
-      const BoardEntry entry = arguments.pipeline->board().read(Rank(r));
-      if (entry.step.value != step || static_cast<double>(now - entry.since_ns) < limit_ns)
-        continue;
-      ++waiting;
-      text += (text.empty() ? "" : "; ") + std::string("rank ") + std::to_string(r) +
-              (entry.waiting == WaitCause::kNone
-                   ? " is inside " + to_string(entry.action)
-                   : " waits for " + std::string(to_string(entry.waiting)) + " of " +
-                         to_string(entry.action));
-      if (entry.waiting == WaitCause::kNone) waiting = static_cast<std::int32_t>(stages.size());
-    }
-    if (waiting == static_cast<std::int32_t>(stages.size())) {
-      fail(Status(StatusCode::kTimeout, "step " + std::to_string(step) +
-                                            ": no progress for run.action_timeout: " + text + "; " +
-                                            tracker->in_flight(StepIndex(step))));
-    }
+    check_progress();
   }
   self->delayed_send(self, kBoardEvery, CheckBoards{0});
+}
+
+// A rank inside one action for too long is the culprit, whatever the others wait for. Ranks that
+// wait are only at fault together: one of them may wait for a rank that is busy and well.
+void SchedulerState::check_progress() {
+  const std::int64_t now = monotonic_now_ns();
+  const double limit_ns = arguments.pipeline->plan().config.run.action_timeout_seconds * 1e9;
+  std::string inside;
+  std::string waiting;
+  bool all = true;
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(stages.size()); ++r) {
+    const BoardEntry entry = arguments.pipeline->board().read(Rank(r));
+    if (entry.step.value != step || static_cast<double>(now - entry.since_ns) < limit_ns) {
+      all = false;
+    } else if (entry.waiting == WaitCause::kNone) {
+      inside += "rank " + std::to_string(r) + " is inside " + to_string(entry.action) + "; ";
+    } else {
+      waiting += "rank " + std::to_string(r) + " waits for " + to_string(entry.waiting) + " of " +
+                 to_string(entry.action) + "; ";
+    }
+  }
+  if (inside.empty() && !all) return;
+  fail(Status(StatusCode::kTimeout, "step " + std::to_string(step) +
+                                        ": no progress for run.action_timeout_seconds: " + inside +
+                                        waiting + tracker->in_flight(StepIndex(step))));
 }
 
 void SchedulerState::fail(Status status) {
@@ -360,8 +371,7 @@ SchedulerHandle::behavior_type scheduler_behavior(
   state.work_seconds.assign(static_cast<std::size_t>(plan.program.ranks), 0.0);
   state.spawn_children(children);
   self->set_down_handler([&state](const caf::down_msg& down) {
-    state.child_ended(down.source, down.reason == caf::exit_reason::normal || !down.reason,
-                      caf::to_string(down.reason));
+    state.child_ended(down.source, caf::to_string(down.reason));
   });
   return {
       [&state](const StartRun& message) { state.start(message); },

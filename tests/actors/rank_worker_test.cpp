@@ -132,6 +132,7 @@ TEST_CASE("rank worker: two ranks in one thread run a step to its commit") {
     CHECK(applied->step == 1);
     CHECK_FALSE(bench.worker(r).take_failure().has_value());
     CHECK(bench.worker(r).report_state().lines != before.lines);
+    CHECK(bench.pipeline().board().read(Rank(r)).waiting == WaitCause::kData);
   }
 }
 
@@ -220,6 +221,7 @@ TEST_CASE(
   // Rank 0 saw the broken gradient come back, later in causal order than a forward.
   if (clean->found != 0) CHECK(clean->backward == 1);
   CHECK_FALSE(bench.worker(0).take_norm().has_value());
+  CHECK(bench.pipeline().board().read(Rank(0)).waiting == WaitCause::kData);
   CHECK(bench.pipeline().activations(StageIndex(0)).slots_in_use() == 0);
   CHECK(bench.pipeline().gradients(StageIndex(0)).slots_in_use() == 0);
 }

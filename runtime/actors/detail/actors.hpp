@@ -102,8 +102,9 @@ struct SchedulerState {
   void replay_done(const ReplayDone& message);
   void state_reported(const StateReported& message);
   void stage_failed(const StageFailed& message);
-  void child_ended(const caf::actor_addr& child, bool normal, const std::string& reason);
+  void child_ended(const caf::actor_addr& child, const std::string& reason);
   void check_boards();
+  void check_progress();
   void fail(Status status);
 
   void spawn_children(const Children& children);

@@ -1,0 +1,153 @@
+// Whole runs that fail: a stage throws, a stage sleeps, a stage never comes back, a stage is slow.
+#include "runtime/config/load.hpp"
+#include "tests/actors/sleeping_layer.hpp"
+#include "tests/actors/tiny_run.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace headrace::actors {
+namespace {
+
+using testing::tiny_config;
+using testing::TinyData;
+using testing::use_sleeping_layers;
+
+constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr std::int64_t kSecond = 1000 * kMillisecond;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("case C54: an exception inside a stage ends the run with its text") {
+  const TinyData data;
+  for (const std::int32_t stage : {0, 1, 2}) {
+    for (const bool queued : {false, true}) {
+      CAPTURE(stage);
+      CAPTURE(queued);
+      config::Config config = tiny_config();
+      config.pipeline.ranks = 3;
+      config.run.queued = queued;
+      config.debug.throw_at = config::FaultPoint{stage, 2};
+      const RunResult run = data.run(config);
+      CHECK(run.status.code() == StatusCode::kStageFailed);
+      CHECK(exit_code(run.status.code()) == 4);
+      const std::string& text = run.status.message();
+      CAPTURE(text);
+      CHECK(contains(text, "rank " + std::to_string(stage)));
+      CHECK(contains(text, "step 2"));
+      CHECK(contains(text, "action " + std::to_string(stage) + "F0"));
+      CHECK(contains(text, "debug.throw_at: thrown in stage " + std::to_string(stage)));
+      CHECK(run.steps.size() == 1);
+      CHECK_FALSE(run.stuck);
+      CHECK(run.state_hash.empty());
+    }
+  }
+}
+
+// Three stages of four blocks, one of which also holds a layer that sleeps. It is added to a
+// finished config, so that only the partition judges it.
+Plan with_sleeper(std::size_t stage, config::Config config) {
+  const auto one = [](const char* kind) { return config::LayerRun{kind, 1, {}}; };
+  config.pipeline.ranks = 3;
+  config.stages = {{{one("embedding"), one("block")}, false},
+                   {{{"block", 2, {}}}, false},
+                   {{one("block"), one("norm"), one("head")}, false}};
+  auto finished = config::finish_config(std::move(config));
+  REQUIRE_MESSAGE(finished.is_ok(), finished.status().message());
+  auto& layers = finished->stages[stage].layers;
+  layers.insert(layers.begin() + (stage == 0 ? 1 : 0), one("sleeping"));
+  auto plan = make_plan(*finished);
+  REQUIRE_MESSAGE(plan.is_ok(), plan.status().message());
+  return *std::move(plan);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST_CASE("action timeout: a stage that sleeps too long ends the run and is named") {
+  const TinyData data;
+  use_sleeping_layers({.forward_ns = 100 * kSecond});
+  for (const bool queued : {false, true}) {
+    for (const std::size_t stage : {0, 1, 2}) {
+      CAPTURE(stage);
+      CAPTURE(queued);
+      config::Config config = tiny_config();
+      config.run.action_timeout_seconds = 0.4;
+      config.run.queued = queued;
+      const auto begin = std::chrono::steady_clock::now();
+      const RunResult run = data.run(with_sleeper(stage, config));
+      CHECK(seconds_since(begin) < 10);
+      CHECK(run.status.code() == StatusCode::kTimeout);
+      const std::string& text = run.status.message();
+      CAPTURE(text);
+      CHECK(contains(text, "step 1"));
+      CHECK(contains(text, "run.action_timeout"));
+      const std::string rank = "rank " + std::to_string(stage);
+      if (!queued) CHECK(contains(text, rank + " is inside " + std::to_string(stage) + "F0"));
+      CHECK_FALSE(run.stuck);
+      CHECK(run.steps.empty());
+    }
+  }
+}
+
+TEST_CASE("action timeout: a stage that never hears the stop is left behind") {
+  const TinyData data;
+  use_sleeping_layers({.forward_ns = 11 * kSecond, .deaf = true});
+  config::Config config = tiny_config();
+  config.batch.size = 1;
+  config.run.action_timeout_seconds = 0.4;
+  const auto begin = std::chrono::steady_clock::now();
+  const RunResult run = data.run(with_sleeper(1, config));
+  CHECK(seconds_since(begin) < 10);  // it did not wait for the sleeper
+  CHECK(run.status.code() == StatusCode::kTimeout);
+  CAPTURE(run.status.message());
+  CHECK(contains(run.status.message(), "rank 1 is inside 1F0"));
+  CHECK(run.stuck);
+}
+
+TEST_CASE("action timeout: a slow run whose actions are short is left alone") {
+  const TinyData data;
+  use_sleeping_layers({.forward_ns = 100 * kMillisecond, .backward_ns = 100 * kMillisecond});
+  config::Config config = tiny_config();
+  config.run.action_timeout_seconds = 1.0;
+  config.run.steps = 2;  // more than three seconds
+  const RunResult run = data.run(with_sleeper(1, config));
+  CHECK_MESSAGE(run.status.is_ok(), run.status.message());
+  CHECK(run.wall_seconds > 3.0);
+}
+
+TEST_CASE("case C56: a slow stage holds the others back and activations stay bounded") {
+  const TinyData data;
+  use_sleeping_layers({.forward_ns = kMillisecond, .backward_ns = kMillisecond});
+  for (const std::size_t slow : {std::size_t{1}, std::size_t{2}}) {
+    CAPTURE(slow);
+    config::Config config = tiny_config();
+    config.run.steps = 1;
+    std::vector<std::int64_t> bytes;
+    for (const std::int32_t microbatches : {16, 64}) {
+      config.batch.size = microbatches;
+      const Plan plan = with_sleeper(slow, config);
+      const RunResult run = data.run(plan);
+      REQUIRE_MESSAGE(run.status.is_ok(), run.status.message());
+      for (std::int32_t r = 0; r < 3; ++r) {
+        CHECK(run.peak_activations_bound[Rank(r).index()] == 3 - r);
+        CHECK(run.peak_activations[Rank(r).index()] == 3 - r);
+        bytes.push_back(plan.memory[Rank(r).index()].total());
+      }
+    }
+    for (std::size_t r = 0; r < 3; ++r) {
+      CHECK(static_cast<double>(bytes[r + 3]) < 1.1 * static_cast<double>(bytes[r]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace::actors
