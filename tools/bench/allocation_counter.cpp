@@ -61,7 +61,10 @@ AllocationSource source_of(void* address) {
   AllocationSource source;
   Dl_info info{};
   if (dladdr(address, &info) == 0) return source;
-  source.library = info.dli_fname != nullptr ? info.dli_fname : "";
+  Dl_info own{};
+  const bool is_own = dladdr(reinterpret_cast<void*>(&start_counting_allocations), &own) != 0 &&
+                      own.dli_fbase == info.dli_fbase;
+  if (!is_own && info.dli_fname != nullptr) source.library = info.dli_fname;
   source.library.erase(0, source.library.find_last_of('/') + 1);
   source.function = demangled(info.dli_sname);
   return source;

@@ -19,7 +19,7 @@ void stop_counting_allocations();
 [[nodiscard]] std::int64_t allocations_counted();
 
 struct AllocationSource {
-  std::string library;   // `libdnnl.so.2`, or `headrace_bench` for our own code
+  std::string library;   // `libdnnl.so.2`; empty for this binary
   std::string function;  // nearest exported name; empty when unknown
   std::int64_t count = 0;
 };

@@ -46,7 +46,12 @@ struct OperatorTimes {
   double gemm_flops = 0;
   double attention_flops = 0;  // the causal half of QK^T and PV and of their gradients
 
-  void clear() { *this = {}; }
+  // Keeps the entries, so that counting again allocates nothing.
+  void clear() {
+    for (auto& [name, cost] : costs) cost = {};
+    for (auto& [shape, count] : products) count = 0;
+    gemm_flops = attention_flops = 0;
+  }
 };
 
 // times outlives the device.
