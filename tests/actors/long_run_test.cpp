@@ -68,7 +68,7 @@ TEST_CASE("case C89: memory and threads stay level over the steps of a run") {
   }
 }
 
-TEST_CASE("run: the causes of a rank's time sum to the wall time") {
+TEST_CASE("run: the causes of the time of a rank sum to the wall time") {
   const TinyData data;
   config::Config config = tiny_config();
   config.pipeline.ranks = 2;

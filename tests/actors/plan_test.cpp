@@ -43,7 +43,7 @@ std::vector<config::StageConfig> three_stages() {
           {{run_of("block"), run_of("norm"), run_of("head")}, false}};
 }
 
-TEST_CASE("plan: every rank has its actions and the step's end") {
+TEST_CASE("plan: every rank has its actions and the end of the step") {
   const Plan plan = plan_of(config_of("1f1b", 4));
   CHECK(plan.program.ranks == 4);
   CHECK(plan.partition.size() == 4);
@@ -87,7 +87,7 @@ TEST_CASE("plan: layers never vanish and no byte is counted twice for any number
   CHECK(alone.memory[0].boundaries == 0);
 }
 
-TEST_CASE("plan: memory follows the schedule's peaks") {
+TEST_CASE("plan: memory follows the peaks of the schedule") {
   const Plan narrow = plan_of(config_of("1f1b", 2));
   const Plan wide = plan_of(config_of("gpipe", 2));
   // gpipe holds all 8 microbatches of a stage, 1f1b holds 2 on rank 0 and 1 on rank 1.
@@ -187,7 +187,7 @@ TEST_CASE("plan: a stage list with a layer too few is refused") {
   CHECK(contains(refusal_of(config), "norm"));
 }
 
-TEST_CASE("plan: the description names each stage, its rank and layers") {
+TEST_CASE("plan: the description names each stage with its rank and layers") {
   const std::string text = describe(plan_of(config_of("1f1b", 2)));
   CHECK(contains(text, "stage 0 on rank 0: embedding block.0"));
   CHECK(contains(text, "stage 1 on rank 1: "));

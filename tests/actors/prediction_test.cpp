@@ -65,7 +65,7 @@ TEST_CASE("prediction: fewer cores than ranks take at least the sum of the work"
   CHECK(predict(plan, equal_times(4), 4).step_seconds == doctest::Approx(3.0 * 8 + 2.0 * 3));
 }
 
-TEST_CASE("prediction: the step's end is part of the step") {
+TEST_CASE("prediction: the end of the step is part of the step") {
   const Plan plan = plan_of("1f1b", 2);
   std::vector<RankTimes> times = equal_times(2);
   for (RankTimes& rank : times) rank.step_end = 5 * 2.0;

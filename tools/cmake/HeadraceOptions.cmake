@@ -25,8 +25,8 @@ target_compile_options(headrace_flags INTERFACE
 target_compile_options(headrace_flags INTERFACE
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>>
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wshadow;-Wconversion;-Wno-sign-conversion>>)
-# g++ 12 reports overlaps in its own std::string (GCC bug 105651); clang-tidy, which reads these flags
-# too, does not know that warning.
+# g++ 12 reports overlaps in its own std::string (GCC bug 105651); clang-tidy, which reads these
+# flags too, does not know that warning.
 target_compile_options(headrace_flags INTERFACE
   $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-unknown-warning-option>>)
 if(HEADRACE_WERROR)
