@@ -66,6 +66,12 @@ struct HostCall {
   std::uint64_t argument = 0;
 };
 
+// How far a stream is, for watchdogs.
+struct StreamProgress {
+  std::uint64_t finished = 0;  // rises (and wraps) while work gets done
+  bool in_work = false;        // inside a kernel now, not waiting for an event or for work
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -78,6 +84,8 @@ class Stream {
   virtual void synchronize() = 0;
   [[nodiscard]] virtual Status failure() const = 0;
   [[nodiscard]] virtual bool failed() const = 0;  // one atomic load
+  // Any thread may ask. A stream that works inside the enqueueing thread has nothing to tell.
+  [[nodiscard]] virtual StreamProgress progress() const { return {}; }
 };
 
 class Device {

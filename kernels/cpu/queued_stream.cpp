@@ -61,6 +61,10 @@ bool QueuedStream::idle() const {
   return finished_.load(std::memory_order_acquire) == published_.load(std::memory_order_relaxed);
 }
 
+StreamProgress QueuedStream::progress() const {
+  return {finished_.load(std::memory_order_acquire), in_work_.load(std::memory_order_relaxed)};
+}
+
 void QueuedStream::synchronize() {
   const std::uint32_t target = published_.load(std::memory_order_relaxed);
   for (;;) {
@@ -98,7 +102,9 @@ void QueuedStream::execute(const Entry& entry) {
   delay();
   switch (entry.kind) {
     case EntryKind::kTask:
+      in_work_.store(true, std::memory_order_relaxed);
       run_task(entry.task);
+      in_work_.store(false, std::memory_order_relaxed);
       return;
     case EntryKind::kRecord:
       entry.recorded->reach(entry.version);

@@ -34,6 +34,7 @@ class QueuedStream final : public CpuStream {
   void call_host(const HostCall& call) override;
   [[nodiscard]] bool idle() const override;
   void synchronize() override;
+  [[nodiscard]] StreamProgress progress() const override;
 
  private:
   enum class EntryKind : std::uint8_t { kTask, kRecord, kWait, kCallHost, kClose };
@@ -60,6 +61,7 @@ class QueuedStream final : public CpuStream {
   // Counts of entries published and finished; they wrap.
   alignas(64) std::atomic<std::uint32_t> published_{0};
   alignas(64) std::atomic<std::uint32_t> finished_{0};
+  std::atomic<bool> in_work_{false};  // inside a task
   std::thread worker_;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/actors/plan.hpp"
 
 #include "runtime/base/check.hpp"
+#include "runtime/comm/boundary.hpp"
 #include "schedules/passes.hpp"
 #include "schedules/registry.hpp"
 
@@ -104,17 +105,19 @@ bool trains(const std::vector<LayerSpec>& layers) {
                      [](const LayerSpec& layer) { return !layer.frozen; });
 }
 
-Status check_frozen_tied(const Plan& plan) {
-  if (!plan.model.tied) return Status::ok();
-  const auto frozen = [&](std::string_view kind) {
-    for (const auto& stage : plan.partition) {
-      for (const LayerSpec& layer : stage) {
-        if (layer.kind == kind) return layer.frozen;
-      }
+bool is_frozen(const Plan& plan, std::string_view kind) {
+  for (const auto& stage : plan.partition) {
+    for (const LayerSpec& layer : stage) {
+      if (layer.kind == kind) return layer.frozen;
     }
-    return false;
-  };
-  if (frozen("embedding") == frozen("head")) return Status::ok();
+  }
+  return false;
+}
+
+Status check_frozen_tied(const Plan& plan) {
+  if (!plan.model.tied || is_frozen(plan, "embedding") == is_frozen(plan, "head")) {
+    return Status::ok();
+  }
   return {
       StatusCode::kConfig,
       "stages: model.tied is true, but only one of embedding and head is frozen; they share one "
@@ -130,9 +133,33 @@ void find_flows(Plan& plan) {
   }
 }
 
+void bound_activations(Plan& plan) {
+  plan.peak_activations_bound = plan.facts.peak_activations;
+  if (plan.config.schedule.policy != config::PolicyKind::kGreedy) return;
+  plan.peak_activations_bound.assign(static_cast<std::size_t>(plan.program.ranks), 0);
+  for (std::int32_t s = 0; s < plan.program.stages; ++s) {
+    const StageIndex stage(s);
+    plan.peak_activations_bound[plan.rank_of(stage).index()] +=
+        plan.facts.stages[stage.index()].activation;
+  }
+}
+
+// What Pipeline allocates beside the slots between stages: see its make_devices and
+// make_boundaries.
+void measure_shared(Plan& plan) {
+  const auto tokens = static_cast<std::int64_t>(plan.config.batch.size) * plan.shape.positions *
+                      static_cast<std::int64_t>(sizeof(std::int32_t));
+  plan.memory.front().boundaries += 2 * tokens;
+  plan.memory.back().boundaries += 2 * tokens;
+  if (!plan.tied_exchange) return;
+  const std::int64_t tied =
+      plan.model.vocabulary * plan.model.width * static_cast<std::int64_t>(sizeof(float));
+  plan.memory.front().boundaries += 2 * (tied + comm::kSlotHeaderBytes);
+}
+
 Status measure(Plan& plan) {
   plan.memory.assign(static_cast<std::size_t>(plan.program.ranks), {});
-  const std::int64_t slot = stages::boundary_bytes(plan.model, plan.shape);
+  const std::int64_t slot = comm::kSlotHeaderBytes + stages::boundary_bytes(plan.model, plan.shape);
   for (std::int32_t s = 0; s < plan.program.stages; ++s) {
     const StageIndex stage(s);
     const auto options = stage_options(plan, stage);
@@ -187,15 +214,19 @@ Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
   if (!partition) return partition.status();
   plan.partition = *std::move(partition);
   HEADRACE_RETURN_IF_ERROR(check_frozen_tied(plan));
-  plan.program = schedules::with_step_end(*std::move(program), {.tied = plan.model.tied});
+  // A frozen matrix has no gradient to exchange.
+  const bool sums_tied = plan.model.tied && !is_frozen(plan, "embedding");
+  plan.program = schedules::with_step_end(*std::move(program), {.tied = sums_tied});
   // Layers keep their order, so that the embedding is on stage 0 and the head on the last.
-  plan.tied_exchange = plan.model.tied && plan.rank_of(StageIndex(0)) !=
-                                              plan.rank_of(StageIndex(plan.program.stages - 1));
+  plan.tied_exchange =
+      sums_tied && plan.rank_of(StageIndex(0)) != plan.rank_of(StageIndex(plan.program.stages - 1));
   auto facts = schedules::validate(plan.program);
   if (!facts) return facts.status();
   plan.facts = *std::move(facts);
   find_flows(plan);
+  bound_activations(plan);
   HEADRACE_RETURN_IF_ERROR(measure(plan));
+  measure_shared(plan);
   return plan;
 }
 

@@ -26,7 +26,7 @@ struct RankMemory {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
-  std::int64_t boundaries = 0;     // slots it receives into: activations of its stages, gradients
+  std::int64_t boundaries = 0;     // slots it receives into, tied slots and token buffers
   std::int64_t stash = 0;          // F .. I
   std::int64_t weight_inputs = 0;  // F or I .. W
   std::int64_t workspace = 0;
@@ -47,6 +47,9 @@ struct Plan {
                                      // below s trains
   bool tied_exchange = false;        // tied ends on different ranks
   std::vector<RankMemory> memory;    // [rank]
+  // [rank] most stage activations held at once: the program's peak; greedy may fill every stage's
+  // frames.
+  std::vector<std::int32_t> peak_activations_bound;
   BrokenRule broken_rule = BrokenRule::kNone;
 
   [[nodiscard]] Rank rank_of(StageIndex stage) const {

@@ -5,6 +5,7 @@
 #include "runtime/base/sha256.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <span>
 #include <string>
@@ -105,6 +106,7 @@ RankWorker::Chunk& RankWorker::chunk_of(StageIndex stage) {
   return chunks_[static_cast<std::size_t>(chunk)];
 }
 
+// The last update is checked by no later step, so its result is looked at here.
 StateReported RankWorker::report_state() {
   stream_->synchronize();
   StateReported report;
@@ -114,6 +116,13 @@ StateReported RankWorker::report_state() {
     for (const stages::StateTensor& tensor : chunk.stage->state()) {
       host.resize(static_cast<std::size_t>(tensor.count) * sizeof(float));
       pipeline_.device(rank_).copy_to_host(host.data(), tensor.data, host.size());
+      const std::span<const float> values(
+          static_cast<const float*>(static_cast<void*>(host.data())),
+          static_cast<std::size_t>(tensor.count));
+      if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
+        fail(Status(StatusCode::kNumerics, tensor.name + " is not finite after the last update"),
+             "OPTIMIZER");
+      }
       std::string shape;
       for (std::int64_t extent : tensor.shape) {
         shape += (shape.empty() ? "" : "x") + std::to_string(extent);

@@ -87,8 +87,7 @@ WaitCause RankWorker::advance() {
   try {
     return advance_unguarded();
   } catch (const std::exception& failure) {
-    const Action* action = open_ && !queues_.empty() ? &queues_.earliest() : nullptr;
-    fail(Status(StatusCode::kStageFailed, failure.what()), action);
+    fail(Status(StatusCode::kStageFailed, failure.what()), to_string(issuing_));
     return WaitCause::kNone;
   }
 }
@@ -97,7 +96,11 @@ WaitCause RankWorker::advance_unguarded() {
   charge_wait();
   for (;;) {
     poll_applied();
-    if (!open_) return blocked_ = WaitCause::kNone;
+    if (failed_) return WaitCause::kNone;
+    if (!open_) {
+      show(Action{ActionKind::kOptimizer, {}, {}}, WaitCause::kData);
+      return blocked_ = WaitCause::kNone;
+    }
     const WaitCause waiting = step_once();
     if (failed_) return WaitCause::kNone;
     if (waiting != WaitCause::kNone) return blocked_ = waiting;
@@ -123,6 +126,7 @@ WaitCause RankWorker::step_once() {
     }
     action = queues_.head(queue);
     show(action, WaitCause::kNone);
+    issuing_ = action;
     issue(action, prepared);
     queues_.pop(queue);
   } else {
@@ -134,12 +138,13 @@ WaitCause RankWorker::step_once() {
     }
     if (!open_) return WaitCause::kNone;  // a replay ends with its report
     show(action, WaitCause::kNone);
+    issuing_ = action;
     ++end_next_;
     issue_step_end(action, prepared);
     const double spent = account_.charge(times_, TimeCause::kOptimizer, true);
     if (counted()) times_.step_end += spent;
   }
-  if (stream_->failed()) fail(stream_->failure(), &action);
+  if (stream_->failed()) fail(stream_->failure(), to_string(action));
   return WaitCause::kNone;
 }
 
@@ -346,6 +351,12 @@ RankWorker::Prepared RankWorker::prepare_step_end(const Action& action) {
           prepared.waiting = WaitCause::kDevice;
           break;
         }
+        // A failed stream completes its events too: what it skipped must never be committed.
+        if (stream_->failed()) {
+          fail(stream_->failure(), "queued before " + to_string(action));
+          prepared.waiting = WaitCause::kDevice;
+          break;
+        }
         finish_norm();
       }
       if (open_ && !commit_) prepared.waiting = WaitCause::kCommit;
@@ -471,7 +482,7 @@ void RankWorker::poll_applied() {
   if (applied_pending_ == 0 || !applied_event_->done()) return;
   // A failed stream completes its events too; what it skipped must not be reported as applied.
   if (stream_->failed()) {
-    fail(stream_->failure(), nullptr);
+    fail(stream_->failure(), "queued before OPTIMIZER");
     return;
   }
   applied_out_ = StepApplied{rank_.value, std::exchange(applied_pending_, 0)};
@@ -499,11 +510,10 @@ void RankWorker::inject_faults(Chunk& chunk, MicrobatchIndex m) {
   }
 }
 
-void RankWorker::fail(Status status, const Action* action) {
+void RankWorker::fail(const Status& status, const std::string& where) {
   if (failed_) return;
   failed_ = true;
-  failure_out_ = StageFailed{rank_.value, step_.value,
-                             action != nullptr ? to_string(*action) : std::string("step end"),
+  failure_out_ = StageFailed{rank_.value, step_.value, where,
                              static_cast<std::int32_t>(status.code()), status.message()};
 }
 

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace headrace::actors {
@@ -56,6 +57,7 @@ class RankWorker {
   [[nodiscard]] StepIndex step() const { return step_; }
   [[nodiscard]] std::int64_t position() const { return queues_.issued() + end_next_; }
   [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] const kernels::Stream& stream() const { return *stream_; }
   [[nodiscard]] stages::Stage& stage(ChunkIndex chunk) { return *chunks_[chunk.index()].stage; }
 
  private:
@@ -109,7 +111,7 @@ class RankWorker {
   void finish_norm();
   void poll_applied();
   void inject_faults(Chunk& chunk, MicrobatchIndex m);
-  void fail(Status status, const schedules::Action* action);
+  void fail(const Status& status, const std::string& where);
   void show(const schedules::Action& action, WaitCause waiting);
   void charge_wait();
   void count_forward(Chunk& chunk);
@@ -144,6 +146,7 @@ class RankWorker {
   std::optional<StepApplied> applied_out_;
   std::optional<StageFailed> failure_out_;
   bool failed_ = false;
+  schedules::Action issuing_;  // the newest one, for what goes wrong inside it
   std::int32_t activations_ = 0;
   std::int32_t peak_activations_ = 0;
   WaitCause blocked_ = WaitCause::kNone;

@@ -10,12 +10,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <string>
 #include <tuple>
 
 namespace headrace::actors {
 namespace {
+
+// `-nan` says nothing that `nan` does not.
+std::string number_text(double value) { return std::isnan(value) ? "nan" : std::to_string(value); }
 
 constexpr auto kBoardEvery = std::chrono::seconds(1);
 // After this a rank that was told to end is given up: its thread is inside a call that never
@@ -46,9 +50,13 @@ void SchedulerState::start(const StartRun& message) {
   ask_for_batch(step);
 }
 
-void SchedulerState::ask_for_batch(std::int64_t number) { self->send(data, LoadBatch{number}); }
+void SchedulerState::ask_for_batch(std::int64_t number) {
+  batch_asked_ns = monotonic_now_ns();
+  self->send(data, LoadBatch{number});
+}
 
 void SchedulerState::batch_loaded(const BatchLoaded& message) {
+  batch_asked_ns = 0;
   if (phase != RunPhase::kRunning) return;
   next_batch = message;
   if (message.step == arguments.result->first_step) {
@@ -59,6 +67,7 @@ void SchedulerState::batch_loaded(const BatchLoaded& message) {
 }
 
 void SchedulerState::open_first() {
+  opened = true;
   batch = *std::exchange(next_batch, std::nullopt);
   ledger->open(StepIndex(step), batch.supervised_tokens);
   step_began_ns = monotonic_now_ns();
@@ -67,9 +76,15 @@ void SchedulerState::open_first() {
 }
 
 void SchedulerState::batch_refused(const BatchRefused& message) {
-  if (phase != RunPhase::kRunning) return;
+  batch_asked_ns = 0;
+  // A batch that no step will read any more ends nothing.
+  if (phase != RunPhase::kRunning || last) return;
   fail(Status(static_cast<StatusCode>(message.code),
               "step " + std::to_string(message.step) + ": " + message.text));
+}
+
+void SchedulerState::progress_reported(const ProgressReported& message) {
+  tracker->report(Rank(message.rank), StepIndex(message.step), message.position);
 }
 
 void SchedulerState::norm_ready(const NormReady& message) {
@@ -151,8 +166,8 @@ void SchedulerState::applied(const StepApplied& message) {
 // -------------------------------------------------------------------------------
 
 void SchedulerState::begin_replay(const StepOutcome& outcome) {
-  broken_text = "step " + std::to_string(step) + ": loss " + std::to_string(outcome.loss) +
-                ", gradient norm " + std::to_string(outcome.grad_norm);
+  broken_text = "step " + std::to_string(step) + ": loss " + number_text(outcome.loss) +
+                ", gradient norm " + number_text(outcome.grad_norm);
   log(LogLevel::kError, "scheduler", "numbers broke", {{"step", step}, {"text", broken_text}});
   move(RunPhase::kReplaying);
   replays.clear();
@@ -246,42 +261,47 @@ void SchedulerState::child_ended(const caf::actor_addr& child, const std::string
                                          " ended without being told to: " + reason));
 }
 
-void SchedulerState::check_boards() {
+void SchedulerState::check_boards(const CheckBoards&) {
   if (phase == RunPhase::kEnded) return;
   if (phase == RunPhase::kDraining) {
     if (monotonic_now_ns() - drain_began_ns > kDrainLimitNs) {
       end(true);
       return;
     }
-  } else if (phase == RunPhase::kRunning || phase == RunPhase::kReplaying) {
+  } else if (phase != RunPhase::kCollecting) {
     check_progress();
+    heed_signal();
   }
   self->delayed_send(self, kBoardEvery, CheckBoards{0});
 }
 
-// A rank inside one action for too long is the culprit, whatever the others wait for. Ranks that
-// wait are only at fault together: one of them may wait for a rank that is busy and well.
 void SchedulerState::check_progress() {
   const std::int64_t now = monotonic_now_ns();
-  const double limit_ns = arguments.pipeline->plan().config.run.action_timeout_seconds * 1e9;
-  std::string inside;
-  std::string waiting;
-  bool all = true;
-  for (std::int32_t r = 0; r < static_cast<std::int32_t>(stages.size()); ++r) {
-    const BoardEntry entry = arguments.pipeline->board().read(Rank(r));
-    if (entry.step.value != step || static_cast<double>(now - entry.since_ns) < limit_ns) {
-      all = false;
-    } else if (entry.waiting == WaitCause::kNone) {
-      inside += "rank " + std::to_string(r) + " is inside " + to_string(entry.action) + "; ";
-    } else {
-      waiting += "rank " + std::to_string(r) + " waits for " + to_string(entry.waiting) + " of " +
-                 to_string(entry.action) + "; ";
-    }
+  const auto stuck = watchdog->judge(now, StepIndex(step));
+  const std::string prefix =
+      "step " + std::to_string(step) + ": no progress for run.action_timeout_seconds: ";
+  const bool batch_missing = !opened || undecided.has_value();
+  if (batch_missing && batch_asked_ns != 0 && watchdog->is_late(now, batch_asked_ns)) {
+    fail(Status(StatusCode::kTimeout, prefix +
+                                          "the data actor has been loading the batch of step " +
+                                          std::to_string(opened ? step + 1 : step)));
+  } else if (stuck) {
+    fail(Status(StatusCode::kTimeout, prefix + *stuck + tracker->in_flight(StepIndex(step))));
   }
-  if (inside.empty() && !all) return;
-  fail(Status(StatusCode::kTimeout, "step " + std::to_string(step) +
-                                        ": no progress for run.action_timeout_seconds: " + inside +
-                                        waiting + tracker->in_flight(StepIndex(step))));
+}
+
+// A signal is looked at when a step is decided. While a batch is missing that may take long.
+void SchedulerState::heed_signal() {
+  if (phase != RunPhase::kRunning || arguments.signal == nullptr) return;
+  const int signal = arguments.signal->load();
+  if (signal == 0) return;
+  if (undecided) {
+    decide();
+  } else if (!opened) {
+    arguments.result->signal = signal;
+    move(RunPhase::kCollecting);
+    to_all(GetState{step - 1});
+  }
 }
 
 void SchedulerState::fail(Status status) {
@@ -359,6 +379,22 @@ void SchedulerState::spawn_children(const Children& children) {
   });
 }
 
+namespace {
+
+// No exception leaves a handler: CAF would lose its text, and main would wait for ever.
+template <typename Message>
+auto guarded(SchedulerState& state, void (SchedulerState::*handle)(const Message&)) {
+  return [&state, handle](const Message& message) {
+    try {
+      (state.*handle)(message);
+    } catch (const std::exception& failure) {
+      state.fail(Status(StatusCode::kInternal, std::string("scheduler: ") + failure.what()));
+    }
+  };
+}
+
+}  // namespace
+
 SchedulerHandle::behavior_type scheduler_behavior(
     SchedulerHandle::stateful_pointer<SchedulerState> self, SchedulerArguments arguments,
     Children children) {
@@ -368,24 +404,26 @@ SchedulerHandle::behavior_type scheduler_behavior(
   const Plan& plan = state.arguments.pipeline->plan();
   state.ledger = std::make_unique<StepLedger>(plan);
   state.tracker = std::make_unique<MicrobatchTracker>(plan.program);
+  std::vector<const kernels::Stream*> streams;
+  for (const StageArguments& stage : children.stages) streams.push_back(&stage.worker->stream());
+  state.watchdog = std::make_unique<Watchdog>(state.arguments.pipeline->board(), std::move(streams),
+                                              plan.config.run.action_timeout_seconds);
   state.work_seconds.assign(static_cast<std::size_t>(plan.program.ranks), 0.0);
   state.spawn_children(children);
   self->set_down_handler([&state](const caf::down_msg& down) {
     state.child_ended(down.source, caf::to_string(down.reason));
   });
   return {
-      [&state](const StartRun& message) { state.start(message); },
-      [&state](const BatchLoaded& message) { state.batch_loaded(message); },
-      [&state](const BatchRefused& message) { state.batch_refused(message); },
-      [&state](const ProgressReported& message) {
-        state.tracker->report(Rank(message.rank), StepIndex(message.step), message.position);
-      },
-      [&state](const NormReady& message) { state.norm_ready(message); },
-      [&state](const StepApplied& message) { state.applied(message); },
-      [&state](const ReplayDone& message) { state.replay_done(message); },
-      [&state](const StageFailed& message) { state.stage_failed(message); },
-      [&state](const StateReported& message) { state.state_reported(message); },
-      [&state](const CheckBoards&) { state.check_boards(); },
+      guarded(state, &SchedulerState::start),
+      guarded(state, &SchedulerState::batch_loaded),
+      guarded(state, &SchedulerState::batch_refused),
+      guarded(state, &SchedulerState::progress_reported),
+      guarded(state, &SchedulerState::norm_ready),
+      guarded(state, &SchedulerState::applied),
+      guarded(state, &SchedulerState::replay_done),
+      guarded(state, &SchedulerState::stage_failed),
+      guarded(state, &SchedulerState::state_reported),
+      guarded(state, &SchedulerState::check_boards),
   };
 }
 

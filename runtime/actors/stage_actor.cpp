@@ -105,8 +105,10 @@ StageHandle::behavior_type stage_behavior(Self self, SchedulerHandle scheduler,
       },
       [self](const Wake&) { guarded(self, [&] { run(self); }); },
       [self](const GetState&) {
-        guarded(self,
-                [&] { self->send(self->state.scheduler, self->state.worker->report_state()); });
+        guarded(self, [&] {
+          StateReported report = self->state.worker->report_state();
+          if (!send_reports(self)) self->send(self->state.scheduler, std::move(report));
+        });
       },
       [self](const ReportWait& message) {
         self->state.wait_timer = false;

@@ -9,12 +9,15 @@
 
 #include <caf/all.hpp>
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
 
 namespace headrace::actors {
 namespace {
+
+constexpr std::int64_t kStreamLimitNs = 5'000'000'000;
 
 Result<data::BatchLoader> open_loader(const config::Config& config) {
   const auto format = data::parse_token_format(config::to_string(config.data.format));
@@ -84,10 +87,23 @@ void execute(Run& run, const Plan& plan, const RunOptions& options) {
   main->receive([](const RunEnded&) {});
 }
 
+// Actors that ended leave no thread, but a queued stream may still be inside a kernel that never
+// returns.
+bool streams_end(const Run& run) {
+  const std::int64_t deadline_ns = monotonic_now_ns() + kStreamLimitNs;
+  for (const auto& worker : run.workers) {
+    while (!worker->stream().idle()) {
+      if (monotonic_now_ns() > deadline_ns) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  return true;
+}
+
 void complete(Run& run, const Plan& plan, std::int64_t cpu_ns) {
   RunResult& result = run.result;
   result.numerics_id = run.pipeline->device(Rank(0)).numerics_id();
-  result.peak_activations_bound = plan.facts.peak_activations;
+  result.peak_activations_bound = plan.peak_activations_bound;
   std::int64_t actions = 0;
   for (const auto& worker : run.workers) {
     result.times.push_back(worker->times());
@@ -123,6 +139,7 @@ RunResult train(const Plan& plan, const RunOptions& options) {
   const std::int64_t cpu_ns = process_cpu_now_ns();
   execute(*run, plan, options);
   run->result.wall_seconds = static_cast<double>(monotonic_now_ns() - wall_ns) * 1e-9;
+  if (!run->result.stuck && !streams_end(*run)) run->result.stuck = true;
   if (run->result.stuck) {
     // A thread never came back. Waiting for it would hang the process that is to report it.
     RunResult result = run->result;

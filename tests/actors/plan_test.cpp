@@ -84,7 +84,8 @@ TEST_CASE("plan: layers never vanish and no byte is counted twice for any number
     CHECK(sum.optimizer < 2 * 4 * stages::parameter_count(plan.model) * 11 / 10);
     CHECK(plan.memory[0].boundaries > 0);
   }
-  CHECK(alone.memory[0].boundaries == 0);
+  // No slot between stages, but the tokens of two steps, inputs and targets, as int32.
+  CHECK(alone.memory[0].boundaries == 2 * 2 * 4 * alone.config.batch.size * alone.shape.positions);
 }
 
 TEST_CASE("plan: memory follows the peaks of the schedule") {
@@ -193,6 +194,33 @@ TEST_CASE("plan: the description names each stage with its rank and layers") {
   CHECK(contains(text, "stage 1 on rank 1: "));
   CHECK(contains(text, "norm head"));
   CHECK(contains(text, "memory per rank in MiB"));
+}
+
+TEST_CASE("plan: a tied exchange is paid for where its slots lie") {
+  config::Config config = config_of("1f1b", 3);
+  config.model.tied = false;
+  const Plan untied = plan_of(config);
+  config.model.tied = true;
+  const Plan tied = plan_of(config);
+  const std::int64_t matrix = tied.model.vocabulary * tied.model.width * 4;
+  CHECK(tied.tied_exchange);
+  CHECK(tied.memory[0].boundaries - untied.memory[0].boundaries >= 2 * matrix);
+  CHECK(tied.memory[2].boundaries == untied.memory[2].boundaries);
+}
+
+TEST_CASE("plan: greedy may fill the frames of every stage of a rank") {
+  config::Config config = config_of("interleaved_1f1b", 2);
+  config.pipeline.chunks = 2;
+  const Plan fixed = plan_of(config);
+  config.schedule.policy = config::PolicyKind::kGreedy;
+  const Plan greedy = plan_of(config);
+  CHECK(fixed.peak_activations_bound == fixed.facts.peak_activations);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    const auto& stages = greedy.facts.stages;
+    CHECK(greedy.peak_activations_bound[Rank(r).index()] ==
+          stages[static_cast<std::size_t>(r)].activation +
+              stages[static_cast<std::size_t>(r) + 2].activation);
+  }
 }
 
 }  // namespace

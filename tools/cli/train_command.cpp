@@ -85,7 +85,8 @@ Status train(const TrainOptions& options, ChosenCommand& chosen) {
     // A rank's thread never came back: destructors would wait for it.
     std::cerr << status.message() << '\n';
     std::cerr.flush();
-    std::_Exit(exit_code(status.code()));
+    std::_Exit(status.is_ok() && result.signal != 0 ? 128 + result.signal
+                                                    : exit_code(status.code()));
   }
   return status;
 }

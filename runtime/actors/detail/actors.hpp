@@ -10,6 +10,7 @@
 #include "runtime/actors/rank_worker.hpp"
 #include "runtime/actors/step_ledger.hpp"
 #include "runtime/actors/train.hpp"
+#include "runtime/actors/watchdog.hpp"
 #include "runtime/data/batch.hpp"
 
 #include <atomic>
@@ -103,8 +104,10 @@ struct SchedulerState {
   void state_reported(const StateReported& message);
   void stage_failed(const StageFailed& message);
   void child_ended(const caf::actor_addr& child, const std::string& reason);
-  void check_boards();
+  void check_boards(const CheckBoards& message);
+  void progress_reported(const ProgressReported& message);
   void check_progress();
+  void heed_signal();
   void fail(Status status);
 
   void spawn_children(const Children& children);
@@ -145,6 +148,9 @@ struct SchedulerState {
   double work_delta = 0;
   Status failure;
   std::int64_t drain_began_ns = 0;
+  std::unique_ptr<Watchdog> watchdog;
+  std::int64_t batch_asked_ns = 0;  // since when a batch is being loaded, 0 none
+  bool opened = false;              // the first step
 };
 
 }  // namespace headrace::actors
