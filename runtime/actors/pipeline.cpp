@@ -3,6 +3,7 @@
 #include "kernels/cpu/cpu_device.hpp"
 
 #include <exception>
+#include <new>
 
 namespace headrace::actors {
 
@@ -19,6 +20,11 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(Plan plan) {
                         "); oneDNN has no such matmul without it. Use precision: fp32");
     }
     return pipeline;
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kDeviceFailed,
+                  "memory for the slots between stages and the token buffers cannot be had; see "
+                  "the boundary column of `headrace config check`, then lower batch.size or "
+                  "batch.microbatch_size");
   } catch (const std::exception& failure) {
     return Status(StatusCode::kDeviceFailed, failure.what());
   }

@@ -199,9 +199,23 @@ std::string mebibytes(std::int64_t bytes) {
   return text;
 }
 
+// A key whose feature this build lacks is refused, never ignored.
+Status check_features(const config::Config& config) {
+  if (config.data.validation) {
+    return {StatusCode::kConfig, "data.validation: this build has no evaluation; leave it out"};
+  }
+  if (config.determinism.accept_other_numerics) {
+    return {StatusCode::kConfig,
+            "determinism.accept_other_numerics: this build has no checkpoints that could come from "
+            "other numerics; leave it out"};
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
+  HEADRACE_RETURN_IF_ERROR(check_features(config));
   Plan plan;
   plan.broken_rule = broken_rule;
   plan.config = config;

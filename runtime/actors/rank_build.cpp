@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,13 @@ Result<std::unique_ptr<RankWorker>> RankWorker::create(Pipeline& pipeline, Rank 
     std::unique_ptr<RankWorker> worker(new RankWorker(pipeline, rank));
     HEADRACE_RETURN_IF_ERROR(worker->build());
     return worker;
+  } catch (const std::bad_alloc&) {
+    const std::int64_t bytes = pipeline.plan().memory[rank.index()].total();
+    return Status(StatusCode::kDeviceFailed,
+                  "rank " + std::to_string(rank.value) + ": memory for its " +
+                      std::to_string(bytes / (1024 * 1024)) +
+                      " MiB cannot be had; see the table of `headrace config check`, then lower "
+                      "batch.microbatch_size, use more ranks, or set run.recompute: block");
   } catch (const std::exception& failure) {
     return Status(StatusCode::kDeviceFailed,
                   "rank " + std::to_string(rank.value) + ": " + failure.what());

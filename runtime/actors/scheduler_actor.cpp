@@ -395,6 +395,25 @@ auto guarded(SchedulerState& state, void (SchedulerState::*handle)(const Message
 
 }  // namespace
 
+namespace {
+
+SchedulerHandle::behavior_type handlers(SchedulerState& state) {
+  return {
+      guarded(state, &SchedulerState::start),
+      guarded(state, &SchedulerState::batch_loaded),
+      guarded(state, &SchedulerState::batch_refused),
+      guarded(state, &SchedulerState::progress_reported),
+      guarded(state, &SchedulerState::norm_ready),
+      guarded(state, &SchedulerState::applied),
+      guarded(state, &SchedulerState::replay_done),
+      guarded(state, &SchedulerState::stage_failed),
+      guarded(state, &SchedulerState::state_reported),
+      guarded(state, &SchedulerState::check_boards),
+  };
+}
+
+}  // namespace
+
 SchedulerHandle::behavior_type scheduler_behavior(
     SchedulerHandle::stateful_pointer<SchedulerState> self, SchedulerArguments arguments,
     Children children) {
@@ -409,22 +428,22 @@ SchedulerHandle::behavior_type scheduler_behavior(
   state.watchdog = std::make_unique<Watchdog>(state.arguments.pipeline->board(), std::move(streams),
                                               plan.config.run.action_timeout_seconds);
   state.work_seconds.assign(static_cast<std::size_t>(plan.program.ranks), 0.0);
-  state.spawn_children(children);
+  try {
+    state.spawn_children(children);
+  } catch (const std::exception& error) {
+    // A thread could not be started. Those that were wait for ever, so nobody may wait for them.
+    state.failure = Status(StatusCode::kDeviceFailed,
+                           "a thread per rank, " + std::to_string(plan.program.ranks) +
+                               " of them, could not be started: " + error.what() +
+                               "; lower pipeline.ranks or raise the limit of threads or memory");
+    state.move(RunPhase::kDraining);
+    state.end(true);
+    return handlers(state);
+  }
   self->set_down_handler([&state](const caf::down_msg& down) {
     state.child_ended(down.source, caf::to_string(down.reason));
   });
-  return {
-      guarded(state, &SchedulerState::start),
-      guarded(state, &SchedulerState::batch_loaded),
-      guarded(state, &SchedulerState::batch_refused),
-      guarded(state, &SchedulerState::progress_reported),
-      guarded(state, &SchedulerState::norm_ready),
-      guarded(state, &SchedulerState::applied),
-      guarded(state, &SchedulerState::replay_done),
-      guarded(state, &SchedulerState::stage_failed),
-      guarded(state, &SchedulerState::state_reported),
-      guarded(state, &SchedulerState::check_boards),
-  };
+  return handlers(state);
 }
 
 }  // namespace headrace::actors

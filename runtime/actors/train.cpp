@@ -84,7 +84,14 @@ void execute(Run& run, const Plan& plan, const RunOptions& options) {
   }
   const auto scheduler = run.system->spawn(scheduler_behavior, arguments, children);
   main->send(scheduler, StartRun{1});
-  main->receive([](const RunEnded&) {});
+  main->monitor(scheduler);
+  main->receive([](const RunEnded&) {},
+                [&run](const caf::down_msg& down) {
+                  // It should have reported first; whatever it left behind must not be waited for.
+                  run.result.status = Status(StatusCode::kInternal,
+                                             "the scheduler actor died: " + to_string(down.reason));
+                  run.result.stuck = true;
+                });
 }
 
 // Actors that ended leave no thread, but a queued stream may still be inside a kernel that never

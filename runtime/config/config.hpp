@@ -182,7 +182,7 @@ struct FaultPoint {
 
 // Switches for tests; a run for results leaves them alone.
 struct DebugConfig {
-  std::optional<FaultPoint> nan_at;    // write a NaN into this stage's output at this step
+  std::optional<FaultPoint> nan_at;    // the stage's first parameter becomes NaN at this step
   std::optional<FaultPoint> throw_at;  // throw inside this stage at this step
 
   bool operator==(const DebugConfig&) const = default;

@@ -63,9 +63,8 @@ void check_unused_model_keys(const ModelConfig& model, Breaches& breaches) {
   }
 }
 
-bool is_block(const LayerRun& run) {
-  return run.kind != "embedding" && run.kind != "norm" && run.kind != "head";
-}
+// Kinds that a user has added stand beside the model's blocks; stages/ knows their names.
+bool is_block(const LayerRun& run) { return run.kind == "block"; }
 
 std::string stage_path(std::size_t stage) { return "stages[" + number(stage) + "].layers"; }
 

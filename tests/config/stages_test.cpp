@@ -63,6 +63,14 @@ TEST_CASE("config: C14 stages without layers are refused") {
                  "expected a list of layers"));
 }
 
+TEST_CASE("config: kinds of the user stand beside the blocks and do not count as such") {
+  const std::string text =
+      with_stages({"embedding, block*2", "residual_linear, block*2, norm, head"}, 4);
+  const Result<Config> config = parse(text);
+  REQUIRE_MESSAGE(config.is_ok(), config.status().message());
+  CHECK(config->stages[1].layers[0].kind == "residual_linear");
+}
+
 TEST_CASE("config: C14 the number of stages is ranks times chunks") {
   const std::string text = with_stages({"embedding, block*30", "norm, head"});
   CHECK(parse(text).is_ok());

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -174,6 +175,46 @@ TEST_CASE("tools: files that cannot be written are refused before the first step
     CHECK(contains(outcome.err, "cannot be written"));
     CHECK_FALSE(contains(outcome.err, " step=1"));
   }
+}
+
+TEST_CASE("tools: no output may be an input or the other output") {
+  const RunFolder folder;
+  const std::string corpus = folder.read("corpus.txt");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"train", "tiny.yaml", "--set", "run.metrics=./corpus.txt"},
+        {"train", "tiny.yaml", "--summary", "corpus.txt"},
+        {"train", "tiny.yaml", "--summary", "tiny.yaml"},
+        {"train", "tiny.yaml", "--summary", "one", "--set", "run.metrics=one"}}) {
+    CAPTURE(arguments.back());
+    CHECK(run_headrace(folder, arguments).exit_code == 2);
+  }
+  CHECK(folder.read("corpus.txt") == corpus);
+  CHECK(folder.read("tiny.yaml") == tiny_config());
+}
+
+TEST_CASE("tools: a summary goes through links and pipes and spares its neighbours") {
+  const RunFolder folder;
+  folder.write("real.json", "old");
+  folder.write("real.json.partial", "precious");
+  REQUIRE(symlink("real.json", (folder.path() + "/link.json").c_str()) == 0);
+  CHECK(run_headrace(folder, {"train", "tiny.yaml", "--summary", "link.json"}).exit_code == 0);
+  CHECK(contains(folder.read("real.json"), "state_hash"));
+  CHECK(folder.read("real.json.partial") == "precious");
+  const Outcome piped = run_headrace(folder, {"train", "tiny.yaml", "--summary", "/dev/stdout"});
+  CHECK(piped.exit_code == 0);
+}
+
+TEST_CASE("tools: what this build lacks is refused and never ignored") {
+  const RunFolder folder;
+  for (const char* key : {"data.validation=corpus.txt", "determinism.accept_other_numerics=true"}) {
+    CAPTURE(key);
+    const Outcome outcome = run_headrace(folder, {"train", "tiny.yaml", "--set", key});
+    CHECK(outcome.exit_code == 2);
+    CHECK(contains(outcome.err, "this build has no"));
+  }
+  const Outcome command = run_headrace(folder, {"eval", "tiny.yaml"});
+  CHECK(command.exit_code == 2);
+  CHECK(contains(command.err, "this build has no command 'eval'"));
 }
 
 TEST_CASE("tools: config check as JSON judges the plan as well") {

@@ -5,9 +5,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <string>
 
 namespace headrace::cli {
 namespace {
@@ -25,6 +27,12 @@ int report(const Status& status) {
   return exit_code(status.code());
 }
 
+bool has_command(const CLI::App& app, const std::string& name) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const CLI::App* command) { return command->get_name() == name; });
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Headrace: pipeline-parallel training, every rank an actor.", "headrace"};
   app.set_version_flag("--version", version_text(), "Print the version and exit");
@@ -39,6 +47,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (argc > 1 && argv[1][0] != '-' && !has_command(app, argv[1])) {
+      std::cerr << "headrace: this build has no command '" << argv[1]
+                << "'; see `headrace --help`\n";
+      return kUsageExit;
+    }
     return app.exit(error) == 0 ? 0 : kUsageExit;
   }
   const int code = report(chosen.run ? chosen.run() : Status::ok());

@@ -6,7 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
 #include <vector>
 
 namespace headrace::cli {
@@ -92,8 +95,32 @@ nlohmann::ordered_json summary_of(const actors::Plan& plan, const actors::RunRes
   return summary;
 }
 
+namespace {
+
+// The file behind a link is what gets replaced, never the link.
+std::string target_of(const std::string& path) {
+  std::error_code failed;
+  const auto target = std::filesystem::canonical(path, failed);
+  return failed ? path : target.string();
+}
+
+// Devices and pipes are written to as they are; replacing one would destroy it.
+bool is_special(const std::string& path) {
+  std::error_code ignored;
+  const auto found = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(found) && !std::filesystem::is_regular_file(found) &&
+         !std::filesystem::is_directory(found);
+}
+
+std::string aside_of(const std::string& path) {
+  return path + ".partial-" + std::to_string(getpid());
+}
+
+}  // namespace
+
 Status check_summary_path(const std::string& path) {
-  const std::string aside = path + ".partial";
+  if (is_special(path)) return Status::ok();
+  const std::string aside = aside_of(target_of(path));
   if (!std::ofstream(aside, std::ios::trunc)) return unwritable(aside);
   std::remove(aside.c_str());
   if (struct stat found{}; stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
@@ -104,12 +131,16 @@ Status check_summary_path(const std::string& path) {
 
 Status write_summary(const std::string& path, const actors::Plan& plan,
                      const actors::RunResult& result) {
-  const std::string aside = path + ".partial";
-  std::ofstream file(aside, std::ios::trunc);
+  const std::string target = target_of(path);
+  const bool special = is_special(path);
+  const std::string aside = special ? path : aside_of(target);
+  std::ofstream file(aside, special ? std::ios::out : std::ios::trunc);
   if (!file) return unwritable(aside);
   file << summary_of(plan, result).dump(2) << '\n';
   file.close();
-  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) return unwritable(path);
+  if (!file || (!special && std::rename(aside.c_str(), target.c_str()) != 0)) {
+    return unwritable(path);
+  }
   return Status::ok();
 }
 

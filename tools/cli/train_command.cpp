@@ -10,9 +10,12 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace headrace::cli {
@@ -31,8 +34,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int number) {
   caught_signal.store(number);
-  // A second one ends the process at once.
-  std::signal(number, SIG_DFL);
+  // A second one of either kind ends the process at once.
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
 }
 
 LogLevel log_level_of(const std::string& name) {
@@ -58,12 +62,32 @@ Status finish(const TrainOptions& options, const actors::Plan& plan,
   return Status::ok();
 }
 
+// No output may be one of the inputs or the other output.
+Status check_distinct(const TrainOptions& options, const config::Config& config) {
+  const std::string metrics = config.run.metrics.value_or("");
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    return !a.empty() && !b.empty() && (a == b || std::filesystem::equivalent(a, b, ignored));
+  };
+  for (const auto& [output, name] :
+       {std::pair(options.summary, "--summary"), std::pair(metrics, "run.metrics")}) {
+    if (same(output, options.path) || same(output, config.data.train)) {
+      return {StatusCode::kUsage,
+              std::string(name) + ": " + output + " is an input of this run; name another file"};
+    }
+  }
+  if (!same(options.summary, metrics)) return Status::ok();
+  return {StatusCode::kUsage,
+          "--summary and run.metrics are the same file " + metrics + "; name two files"};
+}
+
 Status train(const TrainOptions& options, ChosenCommand& chosen) {
   const auto config = config::load_config(options.path, options.overrides);
   if (!config) return config.status();
   const auto plan = plan_of(options.path, *config);
   if (!plan) return plan.status();
   // Found out now, and not after hours of training.
+  HEADRACE_RETURN_IF_ERROR(check_distinct(options, *config));
   if (!options.summary.empty()) HEADRACE_RETURN_IF_ERROR(check_summary_path(options.summary));
   set_log_level(log_level_of(options.log_level));
   log(LogLevel::kInfo, "train", "config",
