@@ -82,7 +82,7 @@ Status RankWorker::build_chunk(StageIndex stage) {
   options.stream = stream_.get();
   options.workspace = workspace_.data();
   const bool last = stage.value + 1 == plan_.program.stages;
-  if (plan_.model.tied && last && stage.value > 0 && !plan_.tied_exchange) {
+  if (plan_.model.tied && last && stage.value > 0 && plan_.rank_of(StageIndex(0)) == rank_) {
     options.tied_embedding = chunks_.front().stage.get();
   }
   auto built = stages::Stage::create(options);
