@@ -90,7 +90,9 @@ Result<schedules::Program> program_of(const config::Config& config, BrokenRule b
   spec.microbatches = config.batch.microbatches();
   spec.reverse_backward = config.schedule.reverse_backward;
   auto program = schedules::make_program(spec);
-  if (!program) return program.status();
+  if (!program) {
+    return Status(program.status().code(), "schedule.name: " + program.status().message());
+  }
   if (program->forward_only) {
     return Status(StatusCode::kConfig, "schedule.name: '" + spec.name +
                                            "' runs no backward and trains nothing; pick a training "

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -188,6 +189,16 @@ struct DebugConfig {
   bool operator==(const DebugConfig&) const = default;
 };
 
+// Where each key was written, as `file:line:column` or `--set …`, for whoever refuses a value
+// later. Equality ignores it: two configurations that say the same are equal.
+struct Places {
+  std::map<std::string, std::string> by_path;
+
+  // The place of the key, else of the nearest enclosing one that was written, else empty.
+  [[nodiscard]] std::string of(std::string path) const;
+  bool operator==(const Places&) const { return true; }
+};
+
 struct Config {
   ModelConfig model;
   PipelineConfig pipeline;
@@ -200,6 +211,7 @@ struct Config {
   RunConfig run;
   DeterminismConfig determinism;
   DebugConfig debug;
+  Places places;
 
   bool operator==(const Config&) const = default;
 };

@@ -56,6 +56,7 @@ class Loader {
       add(place_of(breach.path), breach.path, breach.message);
     }
     if (!problems_.empty()) return failure();
+    for (const auto& [path, position] : places_) config.places.by_path[path] = where(position);
     return config;
   }
 
