@@ -37,6 +37,9 @@ struct Action {
   ActionKind kind = ActionKind::kForward;
   StageIndex stage{0};            // meaningless for kNorm, kCommit, kOptimizer (kept 0)
   MicrobatchIndex microbatch{0};  // meaningless for the step's end (kept 0)
+  // This forward and the backward after it in the rank's list are one block, written
+  // `(0F3;5B1)OVERLAP_F_B`: it takes the pair's duration, and both outputs leave at its end.
+  bool overlaps_next = false;
 
   constexpr bool operator==(const Action&) const = default;
 };

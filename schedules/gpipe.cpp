@@ -12,7 +12,7 @@ Result<Program> make_gpipe(const ScheduleSpec& spec) {
     for (std::int32_t m = 0; m < count; ++m)
       list.push_back(make_action(ActionKind::kForward, rank, m));
     for (std::int32_t m = 0; m < count; ++m) {
-      const std::int32_t microbatch = spec.reverse_backward ? count - 1 - m : m;
+      const std::int32_t microbatch = spec.descending_backward ? count - 1 - m : m;
       list.push_back(make_action(ActionKind::kBackward, rank, microbatch));
     }
   }

@@ -10,6 +10,8 @@ Rank Program::rank_of(StageIndex stage, MicrobatchIndex microbatch) const {
       const std::int32_t column = stage.value % ranks;
       return Rank{(stage.value / ranks) % 2 == 0 ? column : ranks - 1 - column};
     }
+    case Placement::kTable:
+      return stage_ranks[stage.index()];
     case Placement::kBidirectional:
       return Rank{microbatch.value < microbatches / 2 ? stage.value : ranks - 1 - stage.value};
   }

@@ -22,6 +22,7 @@ enum class Placement {
   kLoop,           // stage s on rank s mod P
   kVShape,         // c = s div P, q = s mod P: rank q if c is even, else P-1-q
   kBidirectional,  // stage s on rank s for microbatches below M/2, on rank P-1-s from M/2 on
+  kTable,          // stage s on stage_ranks[s], V stages on every rank (a user's own file)
 };
 
 struct Program {
@@ -31,6 +32,7 @@ struct Program {
   std::int32_t stages = 0;
   std::int32_t microbatches = 0;
   Placement placement = Placement::kLoop;
+  std::vector<Rank> stage_ranks;  // [stage], kTable only
   bool forward_only = false;
   std::vector<std::vector<Action>> actions;  // [rank] in program order
 

@@ -117,7 +117,7 @@ Result<Program> make_program(const ScheduleSpec& spec) {
     return detail::refuse(spec,
                           "it has one stage per rank, so V must be 1; set V to 1, or use "
                           "interleaved_1f1b for several chunks");
-  if (spec.reverse_backward && !entry->takes_reverse)
+  if (spec.descending_backward && !entry->takes_reverse)
     return detail::refuse(spec, "reverse_backward is an option of gpipe only; leave it out");
   return entry->make(spec);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "schedules/program.hpp"
+#include "schedules/search.hpp"
 
 #include <cstdint>
 #include <span>
@@ -18,8 +19,13 @@ struct ScheduleSpec {
   std::int32_t ranks = 1;         // P >= 1
   std::int32_t microbatches = 1;  // M >= 1
   std::int32_t chunks = 1;        // V >= 1
-  bool reverse_backward =
-      false;  // gpipe: backward in descending order, as in arXiv 1811.06965's figure
+  // gpipe and looped_bfs: backward microbatches in descending order, as in arXiv 1811.06965's
+  // figure and in PyTorch's LoopedBFS.
+  bool descending_backward = false;
+  // interleaved_1f1b and interleaved_zb: microbatches per group. 0 = PyTorch's rule, M div max(1, M
+  // div P); else Megatron's: P <= group <= M, and M mod group is 0 or at least P.
+  std::int32_t group = 0;
+  SearchGoal search;  // auto only
 };
 
 struct ScheduleInfo {

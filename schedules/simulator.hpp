@@ -10,18 +10,12 @@
 #pragma once
 
 #include "schedules/program.hpp"
+#include "schedules/stage_cost.hpp"
 
 #include <cstdint>
 #include <vector>
 
 namespace headrace::schedules {
-
-// Durations in one unit of the caller's choice, per stage chunk.
-struct StageCost {
-  double forward = 1;
-  double backward_input = 1;
-  double backward_weight = 1;  // a full backward costs backward_input + backward_weight
-};
 
 struct SimulationOptions {
   std::vector<StageCost> stages;  // [stage]; one entry stands for all; empty = 1, 1, 1

@@ -88,7 +88,7 @@ Result<schedules::Program> program_of(const config::Config& config, BrokenRule b
   spec.ranks = config.pipeline.ranks;
   spec.chunks = config.pipeline.chunks;
   spec.microbatches = config.batch.microbatches();
-  spec.reverse_backward = config.schedule.reverse_backward;
+  spec.descending_backward = config.schedule.reverse_backward;
   auto program = schedules::make_program(spec);
   if (!program) {
     return Status(program.status().code(), "schedule.name: " + program.status().message());

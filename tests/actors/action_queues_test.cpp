@@ -32,7 +32,7 @@ std::vector<schedules::Program> programs() {
           spec.ranks = ranks;
           spec.microbatches = microbatches;
           spec.chunks = variant == 1 ? 2 : 1;
-          spec.reverse_backward = variant == 2;
+          spec.descending_backward = variant == 2;
           auto program = schedules::make_program(spec);
           if (!program || program->forward_only) continue;
           all.push_back(schedules::with_step_end(

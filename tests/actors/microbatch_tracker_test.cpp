@@ -15,7 +15,7 @@ schedules::Program program_of(const char* name, std::int32_t ranks, std::int32_t
   spec.name = name;
   spec.ranks = ranks;
   spec.microbatches = microbatches;
-  spec.reverse_backward = reverse;
+  spec.descending_backward = reverse;
   return schedules::with_step_end(
       schedules::with_ascending_weights(schedules::make_program(spec).value()), {});
 }

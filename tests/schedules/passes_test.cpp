@@ -16,7 +16,7 @@ using testing::spec_of;
 
 Program reversed_gpipe(std::int32_t ranks, std::int32_t microbatches) {
   ScheduleSpec spec = spec_of("gpipe", {ranks, microbatches});
-  spec.reverse_backward = true;
+  spec.descending_backward = true;
   return make_program(spec).value();
 }
 

@@ -67,14 +67,14 @@ TEST_CASE("registry: zero negative and absurd sizes are refused without work") {
 TEST_CASE("registry: reverse_backward is refused where it means nothing") {
   for (const ScheduleInfo& info : list_schedules()) {
     ScheduleSpec spec = spec_of(info.name, {2, 3});
-    spec.reverse_backward = true;
+    spec.descending_backward = true;
     CHECK(make_program(spec).is_ok() == (info.name == "gpipe"));
   }
 }
 
 TEST_CASE("registry: gpipe in reverse runs the last microbatch first in the backward") {
   ScheduleSpec spec = spec_of("gpipe", {2, 3});
-  spec.reverse_backward = true;
+  spec.descending_backward = true;
   const Program program = make_program(spec).value();
   const Program expected =
       testing::program_of_rows({"0F0,0F1,0F2,0B2,0B1,0B0", "1F0,1F1,1F2,1B2,1B1,1B0"}, 1, 3);

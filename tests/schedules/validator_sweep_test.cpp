@@ -29,7 +29,7 @@ int sweep(Function fn) {
         for (std::int32_t v = 1; v <= 4; ++v)
           for (bool reverse : {false, true}) {
             ScheduleSpec spec = spec_of(info.name, {p, m, v});
-            spec.reverse_backward = reverse;
+            spec.descending_backward = reverse;
             const Result<Program> program = make_program(spec);
             if (!program.is_ok()) continue;
             ++programs;

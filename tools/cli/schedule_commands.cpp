@@ -105,7 +105,7 @@ void add_show(CLI::App& group, ChosenCommand& chosen) {
   command->add_option("--ranks", spec.ranks, "Ranks of the pipeline, P")->required();
   command->add_option("--microbatches", spec.microbatches, "Microbatches per step, M")->required();
   command->add_option("--chunks", spec.chunks, "Stages on each rank, V (default 1)");
-  command->add_flag("--reverse-backward", spec.reverse_backward,
+  command->add_flag("--reverse-backward", spec.descending_backward,
                     "gpipe: backwards in descending order");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options, &chosen] { chosen.run = [options] { return show(*options); }; });

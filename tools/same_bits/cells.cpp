@@ -24,7 +24,7 @@ bool exists(const Layout& layout, std::int32_t microbatches) {
   spec.ranks = layout.ranks;
   spec.chunks = layout.chunks;
   spec.microbatches = microbatches;
-  spec.reverse_backward = layout.reverse_backward;
+  spec.descending_backward = layout.reverse_backward;
   return schedules::make_program(spec).is_ok();
 }
 
