@@ -2,6 +2,7 @@
 #include "kernels/cpu/nn_operators.hpp"
 #include "runtime/base/check.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -24,7 +25,20 @@ struct SoftmaxRow {
   float log_sum;  // of exp(logit - largest)
 };
 
-SoftmaxRow softmax_row(const float* logits, std::int64_t vocabulary) {
+// BrokenRule::kLibmTail: exp(logit - largest) of the columns after the last whole vector from libm,
+// as a loop does whose rest is left to scalar code.
+F16 with_libm_tail(const F16& exps, const float* logits, float largest, std::int64_t first,
+                   std::int64_t vocabulary) {
+  alignas(64) float values[kVirtualLanes];
+  store16(exps, values);
+  const std::int64_t whole = vocabulary - vocabulary % kPartLanes;
+  for (std::int64_t c = first; c < first + kVirtualLanes && c < vocabulary; ++c) {
+    if (c >= whole) values[c - first] = std::exp(logits[c] - largest);
+  }
+  return load16(values);
+}
+
+SoftmaxRow softmax_row(const float* logits, std::int64_t vocabulary, bool libm_tail) {
   F16 largest = set16(-std::numeric_limits<float>::infinity());
   for_columns(0, vocabulary, [&](std::int64_t c, auto lanes) HWY_ATTR {
     const F16 row = load16(logits + c, lanes);
@@ -34,7 +48,9 @@ SoftmaxRow softmax_row(const float* logits, std::int64_t vocabulary) {
   const F16 top = set16(result.largest);
   F16 sum = zero16();
   for_columns(0, vocabulary, [&](std::int64_t c, auto lanes) HWY_ATTR {
-    sum = sum + keep(exp16_bounded(load16(logits + c, lanes) - top), lanes);
+    F16 exps = exp16_bounded(load16(logits + c, lanes) - top);
+    if (libm_tail) exps = with_libm_tail(exps, logits, result.largest, c, vocabulary);
+    sum = sum + keep(exps, lanes);
   });
   result.log_sum = hn::GetLane(log16(set16(sum_lanes(sum))).part[0]);
   return result;
@@ -42,11 +58,12 @@ SoftmaxRow softmax_row(const float* logits, std::int64_t vocabulary) {
 
 void cross_entropy_forward_target(CpuContext& context, const CrossEntropyForwardArgs& args) {
   double* losses = context.shared_scratch().get<double>(args.rows);
+  const bool libm_tail = context.broken_rule() == BrokenRule::kLibmTail;
   context.parallel_ranges(
       args.rows, kRows, [&](std::int64_t begin, std::int64_t end, int) HWY_ATTR {
         for (std::int64_t row = begin; row < end; ++row) {
           const float* logits = args.logits + row * args.vocabulary;
-          const SoftmaxRow softmax = softmax_row(logits, args.vocabulary);
+          const SoftmaxRow softmax = softmax_row(logits, args.vocabulary, libm_tail);
           args.lse[row] = softmax.largest + softmax.log_sum;
           const std::int32_t target = args.targets[row];
           losses[row] = target < 0 ? 0.0

@@ -65,6 +65,21 @@ double sum_squares_block(const float* x, std::int64_t count) {
   return lanes_fold_sum(sum);
 }
 
+// BrokenRule::kNativeLanes: as many lanes as a vector of this instruction set has.
+double sum_squares_native(const float* x, std::int64_t count) {
+  const TagF64 d;
+  constexpr auto kWidth = static_cast<std::int64_t>(LanesF64::kWidth);
+  auto sum = hn::Zero(d);
+  const std::int64_t whole = count - count % kWidth;
+  for (std::int64_t i = 0; i < whole; i += kWidth) {
+    const auto v = hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, TagF64>(), x + i));
+    sum = hn::MulAdd(v, v, sum);
+  }
+  double total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (std::int64_t i = whole; i < count; ++i) total += static_cast<double>(x[i]) * x[i];
+  return total;
+}
+
 // Index of the first non-finite element, or count.
 template <typename T>
 std::int64_t first_non_finite(const T* x, std::int64_t count) {
@@ -102,6 +117,7 @@ namespace headrace::kernels {
 HWY_EXPORT(column_chunk_f32);
 HWY_EXPORT(column_chunk_bf16);
 HWY_EXPORT(sum_squares_block);
+HWY_EXPORT(sum_squares_native);
 HWY_EXPORT(first_non_finite_f32);
 HWY_EXPORT(first_non_finite_bf16);
 
@@ -120,7 +136,9 @@ void column_sum(CpuContext& context, const ColumnSumArgs& args) {
 }
 
 void sum_squares(CpuContext& context, const SumSquaresArgs& args) {
-  const auto block_sum = HWY_DYNAMIC_DISPATCH(sum_squares_block);
+  const auto block_sum = context.broken_rule() == BrokenRule::kNativeLanes
+                             ? HWY_DYNAMIC_DISPATCH(sum_squares_native)
+                             : HWY_DYNAMIC_DISPATCH(sum_squares_block);
   const std::int64_t blocks = block_count(args.count, kNormBlock);
   auto* parts = context.shared_scratch().get<double>(blocks);
   context.parallel_ranges(args.count, kNormBlock, [&](std::int64_t begin, std::int64_t end, int) {

@@ -6,7 +6,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::array<std::pair<BrokenRule, std::string_view>, 11> kNames{{
+constexpr std::array<std::pair<BrokenRule, std::string_view>, 14> kNames{{
     {BrokenRule::kNone, "none"},
     {BrokenRule::kGemmBlocks, "gemm_blocks"},
     {BrokenRule::kTokenBlocks, "token_blocks"},
@@ -18,6 +18,9 @@ constexpr std::array<std::pair<BrokenRule, std::string_view>, 11> kNames{{
     {BrokenRule::kTiedSum, "tied_sum"},
     {BrokenRule::kBoundaryRounding, "boundary_rounding"},
     {BrokenRule::kInitByStage, "init_by_stage"},
+    {BrokenRule::kNativeLanes, "native_lanes"},
+    {BrokenRule::kLibmTail, "libm_tail"},
+    {BrokenRule::kContraction, "contraction"},
 }};
 
 }  // namespace

@@ -24,6 +24,9 @@ enum class BrokenRule : std::uint8_t {
   kTiedSum,       // a tied matrix counts twice in the norm where its ends are on different ranks
   kBoundaryRounding,  // bf16: the residual stream is rounded at stage boundaries only
   kInitByStage,       // parameters are initialised from a generator per stage
+  kNativeLanes,       // a sum of squares has as many lanes as the machine's vectors, not 16
+  kLibmTail,          // what is left of a row after whole vectors goes through libm's exp
+  kContraction,       // a product and a sum are fused on the wider instruction set only
 };
 
 [[nodiscard]] std::optional<BrokenRule> parse_broken_rule(std::string_view name);

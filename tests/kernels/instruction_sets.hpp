@@ -4,29 +4,20 @@
 // rule: changes process-wide dispatch; one test at a time.
 #pragma once
 
-#include "kernels/cpu/simd_targets.hpp"
-
-#include <hwy/targets.h>
+#include "kernels/cpu/instruction_set.hpp"
 
 namespace headrace::kernels::test {
 
 // function(name, is_first)
 template <typename Function>
 void for_each_instruction_set(Function&& function) {
-  const auto limit = [](std::int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  };
-  limit(0);
-  const std::int64_t machine = hwy::SupportedTargets();
   bool is_first = true;
-  for (const std::int64_t target : {std::int64_t{HWY_AVX2}, std::int64_t{HWY_AVX3}}) {
-    if ((machine & target) == 0) continue;
-    limit(target);
-    function(hwy::TargetName(target), is_first);
+  for (const InstructionSet set : {InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (!has_instruction_set(set)) continue;
+    const InstructionSetLimit limit(set);
+    function(set == InstructionSet::kAvx2 ? "AVX2" : "AVX-512", is_first);
     is_first = false;
   }
-  limit(0);
 }
 
 }  // namespace headrace::kernels::test

@@ -113,6 +113,7 @@ std::string key_of(const Cell& cell) {
   key += " M=" + std::to_string(cell.microbatches);
   key += " R=" + std::to_string(cell.reduction_blocks);
   key += cell.bf16 ? " bf16" : " fp32";
+  if (cell.vocabulary != 0) key += " vocabulary=" + std::to_string(cell.vocabulary);
   return key + (cell.tied ? " tied" : " untied");
 }
 
@@ -122,6 +123,7 @@ std::string text_of(const Cell& cell) {
   text += cell.recompute ? " recompute" : "";
   text += cell.greedy ? " greedy" : " static";
   text += cell.queued ? " queued" : " inline";
+  text += cell.avx2 ? " avx2" : "";
   return text + " threads=" + std::to_string(cell.threads);
 }
 
@@ -130,6 +132,7 @@ config::Config config_of(const Cell& cell, const std::string& data_path) {
   cell.model == TestModel::kNarrow ? set_narrow(config) : set_wide(config);
   config.model.kind = config::ModelKind::kGpt2;
   config.model.tied = cell.tied;
+  if (cell.vocabulary != 0) config.model.vocabulary = {false, cell.vocabulary};
   config.pipeline = {cell.ranks, cell.chunks};
   config.ranks.assign(static_cast<std::size_t>(cell.ranks),
                       {0, config::DeviceType::kCpu, cell.threads});
@@ -201,6 +204,14 @@ std::vector<Cell> wide_cells(bool with_bf16) {
   return cells;
 }
 
+std::vector<Cell> instruction_set_cells() {
+  std::vector<Cell> cells = {cell_of({"1f1b", false, 4, 1}, 3), cell_of({"gpipe", false, 1, 1}, 8),
+                             wide("1f1b", 1, 1)};
+  cells[1].recompute = true;
+  for (Cell& cell : cells) cell.avx2 = true;
+  return cells;
+}
+
 std::vector<Cell> pairwise_sample(const std::vector<Cell>& cells, std::uint64_t seed) {
   std::vector<Cell> order = cells;
   std::mt19937_64 random(seed);
@@ -225,7 +236,7 @@ std::vector<Cell> pairwise_sample(const std::vector<Cell>& cells, std::uint64_t 
   return sample;
 }
 
-std::vector<Mutation> mutations(bool with_bf16) {
+std::vector<Mutation> mutations(bool with_bf16, bool with_avx512) {
   const Cell one = cell_of({"1f1b", false, 1, 1}, 3);
   const Cell four = cell_of({"1f1b", false, 4, 1}, 3);
   const Cell reversed = cell_of({"gpipe", true, 4, 1}, 3);
@@ -245,6 +256,15 @@ std::vector<Mutation> mutations(bool with_bf16) {
       {BrokenRule::kTiedSum, {one, four}},
       {BrokenRule::kInitByStage, {one, four}},
   };
+  if (with_avx512) {
+    // A tail of 8 columns on vectors of 16, none on vectors of 8.
+    std::vector<Cell> sets = {one, one};
+    for (Cell& cell : sets) cell.vocabulary = 72;
+    sets[1].avx2 = true;
+    for (const BrokenRule rule :
+         {BrokenRule::kNativeLanes, BrokenRule::kLibmTail, BrokenRule::kContraction})
+      all.push_back({rule, sets});
+  }
   if (with_bf16) {
     std::vector<Cell> rounding = {one, four};
     for (Cell& cell : rounding) cell.bf16 = true;

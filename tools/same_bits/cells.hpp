@@ -31,6 +31,8 @@ struct Cell {
   bool bf16 = false;
   bool tied = true;
   std::int32_t reduction_blocks = 1;
+  std::int32_t vocabulary = 0;  // 0 = the test model's
+  bool avx2 = false;            // our kernels on AVX2 whatever the machine has; fp32 only
 };
 
 // Cells with the same key must give the same state hash.
@@ -45,6 +47,9 @@ struct Cell {
 [[nodiscard]] std::vector<Cell> tree_cells();
 // Threads 1, 2, 3; recompute; tied or not; P; fp32 and bf16.
 [[nodiscard]] std::vector<Cell> wide_cells(bool with_bf16);
+// Our kernels on AVX2: lanes, exponentials and roundings are the same on every instruction set.
+// (oneDNN's products keep the machine's instruction set: they are what the numerics id names.)
+[[nodiscard]] std::vector<Cell> instruction_set_cells();
 // Covers every pair of settings that occurs in `cells`, ties broken by seed.
 [[nodiscard]] std::vector<Cell> pairwise_sample(const std::vector<Cell>& cells, std::uint64_t seed);
 
@@ -53,6 +58,6 @@ struct Mutation {
   BrokenRule rule = BrokenRule::kNone;
   std::vector<Cell> cells;
 };
-[[nodiscard]] std::vector<Mutation> mutations(bool with_bf16);
+[[nodiscard]] std::vector<Mutation> mutations(bool with_bf16, bool with_avx512);
 
 }  // namespace headrace::same_bits
