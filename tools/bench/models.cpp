@@ -48,7 +48,9 @@ class Corpus {
 
 config::Config base_config(const Layout& layout) {
   config::Config config;
-  config.pipeline.ranks = layout.ranks;
+  config.pipeline = {layout.ranks, layout.chunks};
+  config.schedule.name = layout.schedule;
+  config.determinism.reduction_blocks = layout.reduction_blocks;
   config.batch = {layout.batch, layout.microbatch};
   config.data.train = corpus_path();
   config.data.format = config::DataFormat::kText;
@@ -88,11 +90,12 @@ actors::Plan gpt_plan(const GptSize& size, const Layout& layout) {
 actors::Plan probe_plan(const std::string& kind, const Layout& layout) {
   config::Config config = base_config(layout);
   config.model.kind = config::ModelKind::kMlp;
-  config.model.layers = layout.ranks;
+  const std::int32_t stages = layout.ranks * layout.chunks;
+  config.model.layers = stages;
   config.model.width = 16;
   config.model.context = 4;
   actors::Plan plan = plan_of(std::move(config));
-  for (std::int32_t s = 0; s < layout.ranks; ++s) {
+  for (std::int32_t s = 0; s < stages; ++s) {
     stages::LayerSpec layer;
     layer.kind = kind;
     layer.index = LayerIndex(s);

@@ -24,9 +24,12 @@ struct Layout {
   std::int32_t microbatch = 1;
   std::int64_t steps = 1;
   bool bf16 = false;
+  std::string schedule = "1f1b";
+  std::int32_t chunks = 1;
+  std::int32_t reduction_blocks = 1;
 };
 
-// Training a gpt2 with 1f1b, byte vocabulary, no dropout. Leaves the process with a message when
+// Training a gpt2, byte vocabulary, no dropout. Leaves the process with a message when
 // the plan is refused: the benchmark itself is wrong then.
 [[nodiscard]] actors::Plan gpt_plan(const GptSize& size, const Layout& layout);
 

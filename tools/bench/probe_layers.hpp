@@ -15,9 +15,9 @@ inline constexpr const char* kSleepLayer = "bench_sleep";
 inline constexpr const char* kUnevenLayer = "bench_uneven";
 
 // Sleeps of one stage's actions, in nanoseconds.
-inline constexpr std::int64_t kSleepForwardNs = 4'000'000;
-inline constexpr std::int64_t kSleepInputNs = 5'000'000;
-inline constexpr std::int64_t kSleepWeightNs = 3'000'000;
+inline constexpr std::int64_t kSleepForwardNs = 5'000'000;
+inline constexpr std::int64_t kSleepInputNs = 6'000'000;
+inline constexpr std::int64_t kSleepWeightNs = 5'000'000;
 
 void register_probe_layers();
 

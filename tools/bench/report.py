@@ -65,6 +65,19 @@ def print_targets(by_name):
               f"{'yes' if good else 'NO'}")
 
 
+def print_library(by_name):
+    rows = [(name.split("/")[1:], entry) for name, entry in by_name.items()
+            if name.startswith("library/")]
+    if rows:
+        print(f"\n{'schedule':<20} {'layout':<18} {'step ms':>10} {'simulated':>10} {'differs':>8} "
+              f"{'bubble global':>14}")
+    for (schedule, layout), entry in sorted(rows, key=lambda row: row[0][1]):
+        print(f"{schedule:<20} {layout:<18} {1e3 * entry['step_seconds']:>10.1f} "
+              f"{1e3 * entry['step_seconds_predicted']:>10.1f} "
+              f"{100 * entry['measured_over_predicted_minus_1']:>+7.1f}% "
+              f"{100 * entry['bubble_global']:>13.1f}%")
+
+
 def print_operators(by_name):
     for precision in ("fp32", "bf16"):
         entry = by_name.get(f"training_step/{precision}")
@@ -86,6 +99,7 @@ def main():
         sys.exit(__doc__)
     by_name = load(sys.argv[1])
     print_targets(by_name)
+    print_library(by_name)
     print_operators(by_name)
 
 
