@@ -148,16 +148,4 @@ Program with_transfers(Program program) {
   return program;
 }
 
-std::string to_csv(const Program& program) {
-  std::string out;
-  for (const std::vector<Action>& list : program.actions) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i > 0) out += ',';
-      out += to_string(list[i]);
-    }
-    out += '\n';
-  }
-  return out;
-}
-
 }  // namespace headrace::schedules

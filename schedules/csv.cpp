@@ -1,0 +1,69 @@
+#include "schedules/csv.hpp"
+
+#include "schedules/detail/csv_parts.hpp"
+#include "schedules/passes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace headrace::schedules {
+namespace {
+
+std::string place_text(const std::string& source, const CsvFault& fault) {
+  if (fault.rank < 0) return source;
+  std::string text = source + ":" + std::to_string(fault.rank + 1);
+  if (fault.cell >= 0) text += ":" + std::to_string(fault.cell + 1);
+  text += ": rank " + std::to_string(fault.rank);
+  if (fault.cell >= 0) text += ", cell " + std::to_string(fault.cell);
+  return text;
+}
+
+bool has_transfers(const Program& program) {
+  for (const std::vector<Action>& list : program.actions)
+    for (const Action& action : list)
+      if (is_transfer(action.kind)) return true;
+  return false;
+}
+
+}  // namespace
+
+CsvReading read_csv(std::string_view text, const CsvOptions& options) {
+  CsvReading reading;
+  detail::WrittenGrid grid;
+  detail::read_grid(text, &grid, &reading.faults);
+  if (reading.faults.empty()) detail::understand_grid(std::move(grid), options, &reading);
+  return reading;
+}
+
+Result<Program> parse_csv(std::string_view text, const CsvOptions& options) {
+  CsvReading reading = read_csv(text, options);
+  if (reading.program) return *std::move(reading.program);
+  const CsvFault& fault = reading.faults.front();
+  return Status{StatusCode::kConfig, place_text(options.source, fault) + ": " + fault.text};
+}
+
+std::string write_csv(const Program& program, CsvForm form) {
+  const auto is_left_out = [&](const Action& action) {
+    return is_step_end(action.kind) || (form == CsvForm::kComputeOnly && is_transfer(action.kind));
+  };
+  Program shown =
+      form == CsvForm::kComputeComms && !has_transfers(program) ? with_transfers(program) : program;
+  for (std::vector<Action>& list : shown.actions)
+    list.erase(std::remove_if(list.begin(), list.end(), is_left_out), list.end());
+  return to_csv(shown);
+}
+
+std::string to_csv(const Program& program) {
+  std::string out;
+  for (const std::vector<Action>& list : program.actions) {
+    for (std::size_t i = 0; i < list.size();) {
+      if (i > 0) out += ',';
+      out += detail::cell_text(list, &i);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace headrace::schedules
