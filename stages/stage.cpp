@@ -12,7 +12,7 @@ void Stage::Impl::begin_step(const StepContext& step) {
   if (options_.training) HEADRACE_CHECK(frames_in_use() == 0, frames_in_use());
   step_ = step;
   weights_done_ = 0;
-  height_ = 0;
+  stack_.clear();
   reduced_ = false;
   tied_added_ = false;
   point_views_at(0);
@@ -115,10 +115,10 @@ void Stage::Impl::backward_input(MicrobatchIndex m, const void* dy, void* dx) {
 
 void Stage::Impl::backward_weight(MicrobatchIndex m) {
   // BrokenRule::kAddingOrder is the runtime's to break; only then is any order let through.
-  HEADRACE_CHECK(m.value == weights_done_ || options_.broken_rule == BrokenRule::kAddingOrder,
-                 "stage", options_.stage.value, "microbatch", m.value, "expected", weights_done_);
-  const std::int32_t block = options_.microbatches / options_.reduction_blocks;
-  if (weights_done_ % block == 0) open_block();
+  const std::int32_t expected = plan_.first_microbatch + weights_done_;
+  HEADRACE_CHECK(m.value == expected || options_.broken_rule == BrokenRule::kAddingOrder, "stage",
+                 options_.stage.value, "microbatch", m.value, "expected", expected);
+  if (weights_done_ % plan_.block_microbatches == 0) open_block();
   for (std::size_t i = 0; i < plan_.layers.size(); ++i) {
     const PlannedLayer& planned = plan_.layers[i];
     if (!planned.trainable) continue;
@@ -131,7 +131,7 @@ void Stage::Impl::backward_weight(MicrobatchIndex m) {
   weight_forward_.release(m);
   weight_backward_.release(m);
   ++weights_done_;
-  if (weights_done_ % block == 0) close_block();
+  if (weights_done_ % plan_.block_microbatches == 0) close_block();
 }
 
 bool Stage::Impl::has_kind(std::string_view kind) const {
@@ -144,7 +144,9 @@ std::span<const double> Stage::Impl::loss_sums() {
     options_.device->copy_to_host(losses_.data(), loss_memory_.data(),
                                   losses_.size() * sizeof(double));
   }
-  return losses_;
+  const auto first = static_cast<std::size_t>(plan_.first_microbatch);
+  const auto count = static_cast<std::size_t>(plan_.own_microbatches);
+  return losses_.empty() ? std::span<const double>() : std::span(losses_).subspan(first, count);
 }
 
 Stage::Stage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -170,7 +172,8 @@ void Stage::backward_input(MicrobatchIndex m, const void* dy, void* dx) {
   impl_->backward_input(m, dy, dx);
 }
 void Stage::backward_weight(MicrobatchIndex m) { impl_->backward_weight(m); }
-void Stage::reduce_gradients() { impl_->reduce_gradients(); }
+const std::byte* Stage::roots() const { return impl_->roots(); }
+void Stage::reduce_gradients(std::span<std::byte* const> roots) { impl_->reduce_gradients(roots); }
 bool Stage::has_embedding() const { return impl_->has_kind("embedding"); }
 bool Stage::has_head() const { return impl_->has_kind("head"); }
 bool Stage::exchanges_tied() const { return impl_->exchanges_tied(); }
@@ -187,5 +190,6 @@ void Stage::weights_changed() { impl_->weights_changed(); }
 std::vector<ParameterSpec> Stage::parameters() const { return impl_->parameters(); }
 const float* Stage::gradient(std::string_view name) const { return impl_->gradient(name); }
 std::int32_t Stage::frames_in_use() const { return impl_->frames_in_use(); }
+MicrobatchIndex Stage::first_microbatch() const { return impl_->first_microbatch(); }
 
 }  // namespace headrace::stages

@@ -11,6 +11,8 @@
 //  2. The gradient is a fixed binary tree (left = largest power of two below n) over
 //  `reduction_blocks`
 //     blocks of consecutive microbatches; inside a block every W adds into one zeroed accumulator.
+//     A replica computes the blocks of its own microbatches and takes the others' sums from
+//     outside.
 //  3. A frame (stash, weight inputs) belongs to one microbatch from F to I or W. A microbatch
 //  without a
 //     free frame is a bug of the caller: capacities come from the validated program.
@@ -47,6 +49,10 @@ struct StageOptions {
   MicrobatchShape shape;
   std::int32_t microbatches = 1;  // M of the step
   std::int32_t reduction_blocks = 1;
+  // The stage exists `replicas` times with the same weights; this one computes the replica-th of
+  // equal runs of whole blocks, so that `replicas` divides `reduction_blocks`.
+  ReplicaIndex replica{0};
+  std::int32_t replicas = 1;
   FrameCapacity frames;
   OptimizerSpec optimizer;
   bool training = true;        // false: forward only: no gradients, no moments, no frames kept
@@ -65,6 +71,7 @@ struct StageBytes {
   std::int64_t parameters = 0;       // fp32 weights (+ bf16 mirrors)
   std::int64_t gradients = 0;        // accumulators of the tree
   std::int64_t optimizer = 0;        // moments
+  std::int64_t roots = 0;            // what this replica ships to each other one, see Stage::roots
   std::int64_t stash = 0;            // per microbatch, F .. I (inner activations included)
   std::int64_t weight_forward = 0;   // per microbatch, F .. W (recompute: I .. W)
   std::int64_t weight_backward = 0;  // per microbatch, I .. W
@@ -123,8 +130,14 @@ class Stage {
   // dy null for the last stage, dx null for the first stage.
   void backward_input(MicrobatchIndex m, const void* dy, void* dx);
   void backward_weight(MicrobatchIndex m);
+  // Several replicas: the sums of this one's largest complete subtrees, StageBytes::roots bytes on
+  // the device. Changes with reduce_gradients: send it before, in the order of the stream.
+  // @pre the last W of the step was enqueued
+  [[nodiscard]] const std::byte* roots() const;
   // Folds the tree; afterwards every gradient is complete (a tied part still lacks the other end).
-  void reduce_gradients();
+  // `roots`: [replica] what each replica's roots() held, this one's own entry ignored; overwritten.
+  // Empty for a single replica.
+  void reduce_gradients(std::span<std::byte* const> roots = {});
 
   [[nodiscard]] bool has_embedding() const;
   [[nodiscard]] bool has_head() const;
@@ -138,10 +151,12 @@ class Stage {
 
   // @pre a tied matrix is complete: both stages of the rank reduced, or the other end's part added.
   // Enqueues the sums; the values are host-readable once the stream has passed this point. A tied
-  // matrix is counted by the embedding's end only; frozen parameters not at all.
+  // matrix is counted by the embedding's end only, a replicated one by replica 0 only; frozen
+  // parameters not at all.
   void square_sums();
   [[nodiscard]] std::span<const SquareSum> read_square_sums();  // after the stream passed
-  // Summed loss per microbatch (head only), index = microbatch; after the stream passed.
+  // Summed loss per microbatch of this replica (head only), from first_microbatch() on; after the
+  // stream passed.
   [[nodiscard]] std::span<const double> loss_sums() const;
 
   void apply_update(const UpdateContext& update);
@@ -154,7 +169,8 @@ class Stage {
   // Gradient of a parameter held here after reduce_gradients, for tests; null when frozen or
   // unknown.
   [[nodiscard]] const float* gradient(std::string_view name) const;
-  [[nodiscard]] std::int32_t frames_in_use() const;  // microbatches between F and W
+  [[nodiscard]] std::int32_t frames_in_use() const;        // microbatches between F and W
+  [[nodiscard]] MicrobatchIndex first_microbatch() const;  // of this replica
 
  private:
   class Impl;

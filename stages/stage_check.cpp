@@ -108,7 +108,8 @@ NonFinite Stage::Impl::first_non_finite() {
       return found;
     }
   }
-  for (std::int32_t m = 0; m < options_.microbatches; ++m) {
+  const std::int32_t end = plan_.first_microbatch + plan_.own_microbatches;
+  for (std::int32_t m = plan_.first_microbatch; m < end; ++m) {
     NonFinite found = first_in_forward(MicrobatchIndex(m));
     if (!found.found) found = first_in_backward(MicrobatchIndex(m));
     if (found.found) return found;

@@ -21,32 +21,64 @@ void Stage::Impl::point_views_at(std::int32_t accumulator_index) {
 
 void Stage::Impl::open_block() {
   if (plan_.gradient_elements == 0) return;
-  point_views_at(height_);
-  operators_.fill(stream_, accumulator(height_), 0.0F, plan_.gradient_elements);
+  const auto top = static_cast<std::int32_t>(stack_.size());
+  point_views_at(top);
+  operators_.fill(stream_, accumulator(top), 0.0F, plan_.gradient_elements);
 }
 
 void Stage::Impl::close_block() {
-  const std::int32_t block = options_.microbatches / options_.reduction_blocks;
-  ++height_;
-  if (options_.broken_rule == BrokenRule::kTreeShape) {
-    while (height_ > 1) fold_top();
-    return;
+  const std::int32_t done = plan_.first_microbatch + weights_done_;
+  const std::int32_t block = done / plan_.block_microbatches - 1;
+  push_sum({{block, 1}, accumulator(static_cast<std::int32_t>(stack_.size()))});
+}
+
+void Stage::Impl::push_sum(const Sum& sum) {
+  stack_.push_back(sum);
+  const bool any_two = options_.broken_rule == BrokenRule::kTreeShape;
+  while (stack_.size() > 1 &&
+         (any_two || are_halves(stack_[stack_.size() - 2].tree, stack_.back().tree))) {
+    fold_top();
   }
-  for (std::int32_t b = weights_done_ / block - 1; b % 2 == 1; b /= 2) fold_top();
 }
 
+// The whole tree's sum goes where gradients are read, wherever its halves lie.
 void Stage::Impl::fold_top() {
-  --height_;
+  const Sum right = stack_.back();
+  stack_.pop_back();
+  Sum& left = stack_.back();
+  left.tree.count += right.tree.count;
+  const float* before = left.values;
+  if (left.tree.count == options_.reduction_blocks) left.values = accumulator(0);
   if (plan_.gradient_elements == 0) return;
-  operators_.add(stream_, accumulator(height_ - 1), accumulator(height_), accumulator(height_ - 1),
-                 plan_.gradient_elements);
+  operators_.add(stream_, before, right.values, left.values, plan_.gradient_elements);
 }
 
-void Stage::Impl::reduce_gradients() {
-  HEADRACE_CHECK(weights_done_ == options_.microbatches, "stage", options_.stage.value, "has",
-                 weights_done_, "weight gradients, expected", options_.microbatches);
+const std::byte* Stage::Impl::roots() const {
+  HEADRACE_CHECK(weights_done_ == plan_.own_microbatches && !reduced_, "stage",
+                 options_.stage.value, "has", weights_done_, "weight gradients");
+  return gradient_memory_.data();  // the stack fills accumulators from the first one up
+}
+
+void Stage::Impl::reduce_gradients(std::span<std::byte* const> roots) {
+  HEADRACE_CHECK(weights_done_ == plan_.own_microbatches, "stage", options_.stage.value, "has",
+                 weights_done_, "weight gradients, expected", plan_.own_microbatches);
   HEADRACE_CHECK(!reduced_, "stage", options_.stage.value, "gradients are already reduced");
-  while (height_ > 1) fold_top();
+  HEADRACE_CHECK(options_.replicas == 1 || roots.size() == plan_.roots.size(), roots.size());
+  if (options_.replicas > 1) {
+    own_roots_.swap(stack_);
+    stack_.clear();
+    for (std::size_t d = 0; d < roots.size(); ++d) {
+      for (std::size_t i = 0; i < plan_.roots[d].size(); ++i) {
+        float* theirs = static_cast<float*>(static_cast<void*>(roots[d]));
+        push_sum(d == options_.replica.index()
+                     ? own_roots_[i]
+                     : Sum{plan_.roots[d][i],
+                           theirs + plan_.gradient_elements * static_cast<std::int64_t>(i)});
+      }
+    }
+    own_roots_.clear();
+  }
+  while (stack_.size() > 1) fold_top();
   point_views_at(0);
   reduced_ = true;
   sum_tied_here();
@@ -117,7 +149,7 @@ bool Stage::Impl::tied_is_complete() const {
 
 // BrokenRule::kTiedSum counts the head's copy of a tied matrix as well.
 bool Stage::Impl::counts_in_norm(const PlannedParameter& parameter) const {
-  if (!parameter.trainable || parameter.borrowed) return false;
+  if (!parameter.trainable || parameter.borrowed || options_.replica.value > 0) return false;
   return !parameter.copy || options_.broken_rule == BrokenRule::kTiedSum;
 }
 

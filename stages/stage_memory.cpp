@@ -23,6 +23,10 @@ Stage::Impl::Impl(const StageOptions& options, StagePlan plan)
       boundary_elements_(options.shape.rows() * options.model.width),
       boundary_type_(boundary_dtype(options.model)) {
   allocate();
+  std::size_t roots = 0;
+  for (const std::vector<Subtree>& of_replica : plan_.roots) roots += of_replica.size();
+  stack_.reserve(roots + static_cast<std::size_t>(plan_.accumulators));
+  own_roots_.reserve(stack_.capacity());
   place_weights();
   make_views();
   borrow_tied();

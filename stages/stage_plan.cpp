@@ -37,6 +37,13 @@ Status check_options(const StageOptions& options) {
     return refuse(std::to_string(options.reduction_blocks) + " reduction blocks do not divide " +
                   std::to_string(options.microbatches) + " microbatches");
   }
+  if (options.replicas < 1 || options.replica.value < 0 ||
+      options.replica.value >= options.replicas ||
+      options.reduction_blocks % options.replicas != 0) {
+    return refuse(std::to_string(options.reduction_blocks) +
+                  " reduction blocks cannot be shared evenly by " +
+                  std::to_string(options.replicas) + " replicas of a stage");
+  }
   for (std::size_t i = 1; i < options.layers.size(); ++i) {
     if (options.layers[i].index.value != options.layers[i - 1].index.value + 1) {
       return refuse("layers " + std::to_string(options.layers[i - 1].index.value) + " and " +
@@ -56,6 +63,7 @@ class Planner {
     HEADRACE_RETURN_IF_ERROR(make_layers());
     HEADRACE_RETURN_IF_ERROR(find_parameters());
     find_backward();
+    share_blocks();
     place_parameters();
     place_frames();
     return std::move(plan_);
@@ -149,6 +157,16 @@ class Planner {
     }
   }
 
+  void share_blocks() {
+    const std::int32_t blocks = options_.reduction_blocks / options_.replicas;
+    plan_.block_microbatches = options_.microbatches / options_.reduction_blocks;
+    plan_.own_microbatches = options_.microbatches / options_.replicas;
+    plan_.first_microbatch = options_.replica.value * plan_.own_microbatches;
+    for (std::int32_t d = 0; d < options_.replicas; ++d)
+      plan_.roots.push_back(roots_of({d * blocks, blocks}));
+    plan_.accumulators = accumulators_for({options_.replica.value * blocks, blocks});
+  }
+
   void place_parameters() {
     const OptimizerSpec& optimizer = options_.optimizer;
     plan_.moments = optimizer.kind == OptimizerKind::kAdamw ? 2 : optimizer.momentum != 0 ? 1 : 0;
@@ -173,10 +191,13 @@ class Planner {
         plan_.gradient_elements += padded(plan_.parameters[use.parameter].spec.count());
       }
     }
-    plan_.accumulators = accumulators_for(options_.reduction_blocks);
     plan_.bytes.parameters =
         plan_.weight_elements * kFloatBytes + plan_.mirror_elements * kMirrorBytes;
     plan_.bytes.gradients = plan_.gradient_elements * kFloatBytes * plan_.accumulators;
+    if (options_.replicas > 1) {
+      plan_.bytes.roots = plan_.gradient_elements * kFloatBytes *
+                          static_cast<std::int64_t>(plan_.roots[options_.replica.index()].size());
+    }
     plan_.bytes.optimizer = plan_.moment_elements * kFloatBytes * plan_.moments;
   }
 
@@ -222,12 +243,6 @@ class Planner {
 };
 
 }  // namespace
-
-std::int32_t accumulators_for(std::int32_t blocks) {
-  std::int32_t accumulators = 1;
-  for (; blocks > 1; blocks /= 2) ++accumulators;
-  return accumulators;
-}
 
 bool is_tied_matrix(const ModelSpec& model, const std::string& name) {
   return model.tied && name == "embedding.token.weight";

@@ -6,13 +6,16 @@
 // rule: owned by the stage's thread.
 //
 // [Note: gradient tree] All gradients of the stage lie in one accumulator; there are
-// floor(log2 R)+1 of them, used as a stack. Block b's weight gradients add into the zeroed
-// accumulator on top. When a block ends, the top is added into the one below once for every
-// trailing one bit of b, as a binary counter carries: what lies on the stack are the complete
-// subtrees of falling powers of two. At the end of the step the stack is folded from the top down.
-// Both together are the tree whose left child is the largest power of two below n.
+// floor(log2 R)+1 of them, used as a stack. A block's weight gradients add into the zeroed
+// accumulator on top. When a block ends, the top is added into the one below as long as the two are
+// the halves of a complete subtree, as a binary counter carries. At the end of the step the stack
+// is folded from the top down. Both together are the tree whose left child is the largest power of
+// two below n. A replica that holds the blocks from `first` on does the same with its own; what
+// remains are the roots it ships. With everybody's roots in ascending order each replica goes on
+// where one alone would be, so that all fold the same tree.
 #pragma once
 
+#include "stages/detail/block_tree.hpp"
 #include "stages/detail/frame_pool.hpp"
 #include "stages/detail/stage_plan.hpp"
 #include "stages/stage.hpp"
@@ -40,9 +43,11 @@ class Stage::Impl {
   bool has_kind(std::string_view kind) const;
   std::span<const double> loss_sums();
   std::int32_t frames_in_use() const { return weight_forward_.in_use(); }
+  MicrobatchIndex first_microbatch() const { return MicrobatchIndex(plan_.first_microbatch); }
 
   // stage_gradients.cpp
-  void reduce_gradients();
+  const std::byte* roots() const;
+  void reduce_gradients(std::span<std::byte* const> roots);
   bool exchanges_tied() const;
   const float* tied_part() const;
   std::int64_t tied_count() const;
@@ -60,6 +65,11 @@ class Stage::Impl {
     float* weight = nullptr;
     void* mirror = nullptr;  // bf16
     float* moments[2] = {nullptr, nullptr};
+  };
+  // A sum on the stack.
+  struct Sum {
+    Subtree tree;
+    float* values = nullptr;
   };
   // One tied end of this stage: a use of the matrix and its accumulator.
   struct TiedEnd {
@@ -86,6 +96,7 @@ class Stage::Impl {
   void point_views_at(std::int32_t accumulator_index);
   void open_block();
   void close_block();
+  void push_sum(const Sum& sum);
   void fold_top();
   TiedEnd tied_end(std::string_view layer_kind) const;
   void sum_tied_here();
@@ -121,7 +132,8 @@ class Stage::Impl {
   std::vector<const void*> inputs_;  // the stage's x, by microbatch
 
   std::int32_t weights_done_ = 0;  // microbatches whose weight gradients are in
-  std::int32_t height_ = 0;        // complete subtrees on the stack; the open block lies above them
+  std::vector<Sum> stack_;         // of the tree; the open block lies above, all in accumulators
+  std::vector<Sum> own_roots_;     // while the roots of all replicas are folded
   bool reduced_ = false;
   bool tied_added_ = false;       // the part of the other rank
   Impl* tied_partner_ = nullptr;  // the stage of this rank with the other end

@@ -5,6 +5,7 @@
 // allocate. Thread rule: a value.
 #pragma once
 
+#include "stages/detail/block_tree.hpp"
 #include "stages/layer.hpp"
 #include "stages/stage.hpp"
 
@@ -59,6 +60,10 @@ struct StagePlan {
   std::int64_t weight_elements = 0, moment_elements = 0, mirror_elements = 0;
   std::int64_t gradient_elements = 0;  // of one accumulator
   std::int32_t accumulators = 0;
+  std::int32_t block_microbatches = 1;
+  std::vector<std::vector<Subtree>> roots;  // [replica]
+  std::int32_t first_microbatch = 0;        // of this replica, and how many it has
+  std::int32_t own_microbatches = 0;
   std::int32_t moments = 0;         // per trainable parameter: 2 adamw, 1 sgd with momentum, 0 sgd
   std::size_t lowest_backward = 0;  // layers.size() when nothing runs backward
   bool gives_input_gradient = false;
@@ -67,9 +72,6 @@ struct StagePlan {
 };
 
 [[nodiscard]] Result<StagePlan> make_plan(const StageOptions& options);
-
-// floor(log2(blocks)) + 1: what the tree over `blocks` needs at once.
-[[nodiscard]] std::int32_t accumulators_for(std::int32_t blocks);
 
 // A tied matrix is known by its name in both layers.
 [[nodiscard]] bool is_tied_matrix(const ModelSpec& model, const std::string& name);
