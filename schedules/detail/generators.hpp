@@ -13,6 +13,7 @@ namespace headrace::schedules::detail {
 [[nodiscard]] Result<Program> make_1f1b(const ScheduleSpec& spec);
 [[nodiscard]] Result<Program> make_interleaved_1f1b(const ScheduleSpec& spec);
 [[nodiscard]] Result<Program> make_forward_only(const ScheduleSpec& spec);
+[[nodiscard]] Result<Program> make_auto(const ScheduleSpec& spec);  // search.cpp
 
 // A program with the shape of `spec` (loop placement) and empty lists.
 [[nodiscard]] Program empty_program(const ScheduleSpec& spec);
