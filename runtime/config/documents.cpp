@@ -197,6 +197,10 @@ std::string json_schema() {
   for (const SectionInfo& section : sections()) {
     Json node = keys_node(section.name);
     if (section.is_list) node = Json{{"type", "array"}, {"items", node}, {"minItems", 1}};
+    if (section.name == "stages") {
+      node["type"] = Json::array({"array", "string"});
+      node["pattern"] = "^[EtL|()*,0-9]+$";  // of a text alone
+    }
     node["description"] = section.sentence;
     root["properties"][std::string(section.name)] = node;
     if (!section.is_list && has_required_keys(section.name)) required.push_back(section.name);

@@ -1,6 +1,7 @@
 #include "runtime/config/load.hpp"
 
 #include "runtime/config/hints.hpp"
+#include "runtime/config/layout.hpp"
 #include "runtime/config/overrides.hpp"
 #include "runtime/config/reader.hpp"
 #include "runtime/config/rules.hpp"
@@ -183,6 +184,11 @@ class Loader {
 
   void read_list(const SectionInfo& section, const YamlNode& node, Config& config) {
     const std::string path(section.name);
+    const bool is_text = node.kind == NodeKind::kPlain || node.kind == NodeKind::kQuoted;
+    if (is_text && section.name == "stages") {
+      read_layout(path, node, config);
+      return;
+    }
     if (node.kind != NodeKind::kList) {
       add(node.position, path, "expected a list, found " + std::string(describe(node.kind)));
       return;
@@ -206,6 +212,27 @@ class Loader {
         read_keys(section, item_path, item, item.position, &rank);
         if (!places_.contains(item_path + ".device")) ranks_without_device_.push_back(i);
       }
+    }
+  }
+
+  // `stages` as one text. Places point into it: of the key's own for what is missing.
+  void read_layout(const std::string& path, const YamlNode& node, Config& config) {
+    SourcePosition first = node.position;
+    if (node.kind == NodeKind::kQuoted) ++first.column;
+    LayoutParse parsed = parse_layout(node.text, first);
+    if (parsed.problem) {
+      SourcePosition position = first;
+      position.column += static_cast<std::int32_t>(parsed.problem->offset);
+      add(position, path,
+          "character " + std::to_string(parsed.problem->offset + 1) +
+              " of the layout: " + parsed.problem->message);
+      return;
+    }
+    config.stages = std::move(parsed.stages);
+    for (std::size_t s = 0; s < config.stages.size(); ++s) {
+      const SourcePosition position = config.stages[s].layers.front().position;
+      places_[path + "[" + std::to_string(s) + "]"] = position;
+      places_[path + "[" + std::to_string(s) + "].layers"] = position;
     }
   }
 

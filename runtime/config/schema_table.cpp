@@ -25,10 +25,13 @@ constexpr std::array kSections = {
     SectionInfo{"model", "What is trained.", false, part<&Config::model>},
     SectionInfo{"pipeline", "How many ranks there are and how many stages each holds.", false,
                 part<&Config::pipeline>},
-    SectionInfo{"stages",
-                "The layers of each stage, ranks x chunks entries in stage order; left out, the "
-                "split is automatic, balanced by cost, and printed.",
-                true, nullptr},
+    SectionInfo{
+        "stages",
+        "The layers of each stage, ranks x chunks entries in stage order, or one text in "
+        "Megatron's layout notation such as `Et*3|(tt|)*4ttL`: E embedding, t block, L norm "
+        "and head, `|` between stages, `*n` repeats the letter or group before it; left "
+        "out, the split is automatic, balanced by cost, and printed.",
+        true, nullptr},
     SectionInfo{"ranks", "Where each rank runs, one entry per rank; left out, all in process 0.",
                 true, nullptr},
     SectionInfo{"schedule", "In which order the ranks compute.", false, part<&Config::schedule>},
