@@ -42,6 +42,8 @@ const char* to_string(WaitCause cause) {
       return "tied gradient";
     case WaitCause::kDevice:
       return "device";
+    case WaitCause::kReplica:
+      return "gradient of the other replica";
   }
   return "unknown";
 }

@@ -22,7 +22,8 @@ enum class WaitCause : std::uint8_t {
   kData,
   kCommit,
   kTied,
-  kDevice
+  kDevice,
+  kReplica
 };
 [[nodiscard]] const char* to_string(WaitCause cause);
 

@@ -79,18 +79,19 @@ auto inspect(Inspector& f, ProgressReported& x) {
 }
 
 // stage -> scheduler: all gradients of this rank are complete; sums of squares by global parameter
-// order, and the losses if the rank holds the head (by microbatch).
+// order, and the losses if the rank holds a head (by microbatch, from `loss_first` on).
 struct NormReady {
   std::int32_t rank = 0;
   std::int64_t step = 0;
   std::vector<std::int64_t> orders;
   std::vector<double> square_sums;
   std::vector<double> loss_sums;
+  std::int32_t loss_first = 0;
   double work_seconds = 0;  // since the run began
 };
 template <class Inspector>
 auto inspect(Inspector& f, NormReady& x) {
-  return f(x.rank, x.step, x.orders, x.square_sums, x.loss_sums, x.work_seconds);
+  return f(x.rank, x.step, x.orders, x.square_sums, x.loss_sums, x.loss_first, x.work_seconds);
 }
 
 // scheduler -> stage: apply the update of this step; open_next tells whether the next step follows

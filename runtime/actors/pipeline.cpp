@@ -1,6 +1,7 @@
 #include "runtime/actors/pipeline.hpp"
 
 #include "kernels/cpu/cpu_device.hpp"
+#include "runtime/base/check.hpp"
 
 #include <exception>
 #include <new>
@@ -12,6 +13,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(Plan plan) {
     std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(plan)));
     pipeline->make_devices();
     pipeline->make_boundaries();
+    pipeline->make_roots();
+    pipeline->make_tied();
     if (pipeline->plan_.model.precision == stages::Precision::kBf16 &&
         !pipeline->devices_.front()->supports_bf16()) {
       return Status(StatusCode::kConfig,
@@ -60,13 +63,34 @@ void Pipeline::make_boundaries() {
     const StageIndex stage(s);
     const StageIndex next(s + 1);
     const schedules::BoundarySlots& slots = plan_.facts.boundaries[stage.index()];
-    activations_.push_back(std::make_unique<comm::Boundary>(
-        comm::BoundaryOptions{stage, comm::TransferKind::kActivation, bytes, slots.activation,
-                              microbatches, &device(plan_.rank_of(next))}));
-    gradients_.push_back(std::make_unique<comm::Boundary>(
-        comm::BoundaryOptions{stage, comm::TransferKind::kGradient, bytes, slots.gradient,
-                              microbatches, &device(plan_.rank_of(stage))}));
+    for (std::int32_t d = 0; d < plan_.replicas(); ++d) {
+      const ReplicaIndex replica(d);
+      activations_.push_back(std::make_unique<comm::Boundary>(
+          comm::BoundaryOptions{stage, comm::TransferKind::kActivation, bytes, slots.activation,
+                                microbatches, &device(plan_.rank_of(next, replica))}));
+      gradients_.push_back(std::make_unique<comm::Boundary>(
+          comm::BoundaryOptions{stage, comm::TransferKind::kGradient, bytes, slots.gradient,
+                                microbatches, &device(plan_.rank_of(stage, replica))}));
+    }
   }
+}
+
+// One slot is enough: the reader gives it back before its NORM, and the next step opens after that.
+void Pipeline::make_roots() {
+  if (plan_.replicas() == 1) return;
+  for (std::int32_t s = 0; s < plan_.program.stages; ++s) {
+    const StageIndex stage(s);
+    for (std::int32_t d = 0; d < 2; ++d) {
+      const auto bytes = stages::stage_bytes(stage_options(plan_, stage, ReplicaIndex(d)));
+      HEADRACE_CHECK(bytes.is_ok(), bytes.status().message());
+      const Rank reader = plan_.rank_of(stage, ReplicaIndex(1 - d));
+      roots_.push_back(std::make_unique<comm::Boundary>(comm::BoundaryOptions{
+          stage, comm::TransferKind::kRoots, bytes->roots, 1, 1, &device(reader)}));
+    }
+  }
+}
+
+void Pipeline::make_tied() {
   if (!plan_.tied_exchange) return;
   const std::int64_t tied_bytes =
       plan_.model.vocabulary * plan_.model.width * static_cast<std::int64_t>(sizeof(float));

@@ -27,11 +27,17 @@ class Pipeline {
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] kernels::Device& device(Rank rank) { return *devices_[rank.index()]; }
-  // Between stage and stage+1.
-  [[nodiscard]] comm::Boundary& activations(StageIndex stage) {
-    return *activations_[stage.index()];
+  // Between stage and stage+1 of a replica.
+  [[nodiscard]] comm::Boundary& activations(StageIndex stage, ReplicaIndex replica = {}) {
+    return *activations_[index_of(stage, replica)];
   }
-  [[nodiscard]] comm::Boundary& gradients(StageIndex stage) { return *gradients_[stage.index()]; }
+  [[nodiscard]] comm::Boundary& gradients(StageIndex stage, ReplicaIndex replica = {}) {
+    return *gradients_[index_of(stage, replica)];
+  }
+  // What a replica of a stage ships to the other; only if plan().replicas() is 2.
+  [[nodiscard]] comm::Boundary& roots_from(StageIndex stage, ReplicaIndex replica) {
+    return *roots_[index_of(stage, replica)];
+  }
   // Tied exchange: from the embedding's end, from the head's end; only if plan().tied_exchange.
   [[nodiscard]] comm::Boundary& tied_from_embedding() { return *tied_[0]; }
   [[nodiscard]] comm::Boundary& tied_from_head() { return *tied_[1]; }
@@ -49,13 +55,19 @@ class Pipeline {
   explicit Pipeline(Plan plan);
   void make_devices();
   void make_boundaries();
+  void make_roots();
+  void make_tied();
+  [[nodiscard]] std::size_t index_of(StageIndex stage, ReplicaIndex replica) const {
+    return stage.index() * static_cast<std::size_t>(plan_.replicas()) + replica.index();
+  }
 
   // Constant after construction.
   Plan plan_;
   std::int64_t tokens_per_step_;
   std::vector<std::unique_ptr<kernels::Device>> devices_;
-  std::vector<std::unique_ptr<comm::Boundary>> activations_;
+  std::vector<std::unique_ptr<comm::Boundary>> activations_;  // [index_of]
   std::vector<std::unique_ptr<comm::Boundary>> gradients_;
+  std::vector<std::unique_ptr<comm::Boundary>> roots_;
   std::array<std::unique_ptr<comm::Boundary>, 2> tied_;
   std::array<kernels::Buffer, 2> inputs_;
   std::array<kernels::Buffer, 2> targets_;

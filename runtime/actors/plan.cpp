@@ -138,11 +138,12 @@ void find_flows(Plan& plan) {
 void bound_activations(Plan& plan) {
   plan.peak_activations_bound = plan.facts.peak_activations;
   if (plan.config.schedule.policy != config::PolicyKind::kGreedy) return;
-  plan.peak_activations_bound.assign(static_cast<std::size_t>(plan.program.ranks), 0);
-  for (std::int32_t s = 0; s < plan.program.stages; ++s) {
-    const StageIndex stage(s);
-    plan.peak_activations_bound[plan.rank_of(stage).index()] +=
-        plan.facts.stages[stage.index()].activation;
+  for (std::int32_t r = 0; r < plan.program.ranks; ++r) {
+    std::int32_t& bound = plan.peak_activations_bound[Rank(r).index()];
+    bound = 0;
+    for (const HeldStage& held : stages_of(plan, Rank(r))) {
+      bound += plan.facts.stages[held.stage.index()].activation;
+    }
   }
 }
 
@@ -159,28 +160,59 @@ void measure_shared(Plan& plan) {
   plan.memory.front().boundaries += 2 * (tied + comm::kSlotHeaderBytes);
 }
 
+Status measure_stage(Plan& plan, const HeldStage& held, RankMemory& memory) {
+  const auto options = stage_options(plan, held.stage, held.replica);
+  auto bytes = stages::stage_bytes(options);
+  if (!bytes) return bytes.status();
+  const std::int64_t slot = comm::kSlotHeaderBytes + stages::boundary_bytes(plan.model, plan.shape);
+  memory.parameters += bytes->parameters;
+  memory.gradients += bytes->gradients;
+  memory.optimizer += bytes->optimizer;
+  memory.stash += bytes->stash * options.frames.stash;
+  memory.weight_inputs += bytes->weight_forward * options.frames.activation +
+                          bytes->weight_backward * options.frames.weight_inputs;
+  memory.workspace = std::max(memory.workspace, bytes->workspace);
+  const std::size_t s = held.stage.index();
+  if (s > 0) memory.boundaries += slot * plan.facts.boundaries[s - 1].activation;
+  if (s < plan.facts.boundaries.size()) {
+    memory.boundaries += slot * plan.facts.boundaries[s].gradient;
+  }
+  for (std::int32_t d = 0; d < plan.replicas(); ++d) {
+    if (d == held.replica.value) continue;
+    auto other = stages::stage_bytes(stage_options(plan, held.stage, ReplicaIndex(d)));
+    if (!other) return other.status();
+    memory.boundaries += comm::kSlotHeaderBytes + other->roots;
+  }
+  return Status::ok();
+}
+
 Status measure(Plan& plan) {
   plan.memory.assign(static_cast<std::size_t>(plan.program.ranks), {});
-  const std::int64_t slot = comm::kSlotHeaderBytes + stages::boundary_bytes(plan.model, plan.shape);
-  for (std::int32_t s = 0; s < plan.program.stages; ++s) {
-    const StageIndex stage(s);
-    const auto options = stage_options(plan, stage);
-    auto bytes = stages::stage_bytes(options);
-    if (!bytes) return bytes.status();
-    RankMemory& memory = plan.memory[plan.rank_of(stage).index()];
-    memory.parameters += bytes->parameters;
-    memory.gradients += bytes->gradients;
-    memory.optimizer += bytes->optimizer;
-    memory.stash += bytes->stash * options.frames.stash;
-    memory.weight_inputs += bytes->weight_forward * options.frames.activation +
-                            bytes->weight_backward * options.frames.weight_inputs;
-    memory.workspace = std::max(memory.workspace, bytes->workspace);
-    if (s > 0) memory.boundaries += slot * plan.facts.boundaries[stage.index() - 1].activation;
-    if (s + 1 < plan.program.stages) {
-      memory.boundaries += slot * plan.facts.boundaries[stage.index()].gradient;
+  for (std::int32_t r = 0; r < plan.program.ranks; ++r) {
+    for (const HeldStage& held : stages_of(plan, Rank(r))) {
+      HEADRACE_RETURN_IF_ERROR(measure_stage(plan, held, plan.memory[Rank(r).index()]));
     }
   }
   return Status::ok();
+}
+
+// Both replicas fold one tree, so that each needs whole blocks of its own.
+Status check_replicas(const Plan& plan) {
+  const std::int32_t blocks = plan.config.determinism.reduction_blocks;
+  if (blocks % plan.replicas() == 0) return Status::ok();
+  const std::string replicas = std::to_string(plan.replicas());
+  return {StatusCode::kConfig,
+          "determinism.reduction_blocks: schedule " + plan.program.schedule + " keeps " + replicas +
+              " replicas of every stage, each with its own share of the gradient's blocks, so the "
+              "blocks must be a multiple of " +
+              replicas + " that divides the " + std::to_string(plan.microbatches()) +
+              " microbatches; found " + std::to_string(blocks) + ". Set it to " + replicas};
+}
+
+bool holds_both_ends(const Plan& plan, Rank rank) {
+  const auto held = stages_of(plan, rank);
+  return !held.empty() && held.front().stage.value == 0 &&
+         held.back().stage.value + 1 == plan.program.stages;
 }
 
 // Two rules can only be seen broken where layouts differ in them: sums finished aside where weight
@@ -189,7 +221,8 @@ BrokenRule rule_broken_in(const Plan& plan, const schedules::StagePeaks& peaks) 
   if (plan.broken_rule == BrokenRule::kFinishedSums && peaks.weight_inputs <= 1) {
     return BrokenRule::kNone;
   }
-  if (plan.broken_rule == BrokenRule::kTreeShape && plan.program.ranks <= 2) {
+  if (plan.broken_rule == BrokenRule::kTreeShape &&
+      (plan.program.ranks <= 2 || plan.replicas() > 1)) {
     return BrokenRule::kNone;
   }
   return plan.broken_rule;
@@ -234,8 +267,8 @@ Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
   const bool sums_tied = plan.model.tied && !is_frozen(plan, "embedding");
   plan.program = schedules::with_step_end(*std::move(program), {.tied = sums_tied});
   // Layers keep their order, so that the embedding is on stage 0 and the head on the last.
-  plan.tied_exchange =
-      sums_tied && plan.rank_of(StageIndex(0)) != plan.rank_of(StageIndex(plan.program.stages - 1));
+  plan.tied_exchange = sums_tied && !holds_both_ends(plan, plan.rank_of(StageIndex(0)));
+  HEADRACE_RETURN_IF_ERROR(check_replicas(plan));
   auto facts = schedules::validate(plan.program);
   if (!facts) return facts.status();
   plan.facts = *std::move(facts);
@@ -246,7 +279,19 @@ Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
   return plan;
 }
 
-stages::StageOptions stage_options(const Plan& plan, StageIndex stage) {
+std::vector<HeldStage> stages_of(const Plan& plan, Rank rank) {
+  std::vector<HeldStage> held;
+  for (std::int32_t s = 0; s < plan.program.stages; ++s) {
+    for (std::int32_t d = 0; d < plan.replicas(); ++d) {
+      if (plan.rank_of(StageIndex(s), ReplicaIndex(d)) == rank) {
+        held.push_back({StageIndex(s), ReplicaIndex(d)});
+      }
+    }
+  }
+  return held;
+}
+
+stages::StageOptions stage_options(const Plan& plan, StageIndex stage, ReplicaIndex replica) {
   const schedules::StagePeaks& peaks = plan.facts.stages[stage.index()];
   stages::StageOptions options;
   options.model = plan.model;
@@ -255,6 +300,8 @@ stages::StageOptions stage_options(const Plan& plan, StageIndex stage) {
   options.shape = plan.shape;
   options.microbatches = plan.program.microbatches;
   options.reduction_blocks = plan.config.determinism.reduction_blocks;
+  options.replica = replica;
+  options.replicas = plan.replicas();
   options.frames = {peaks.stash, peaks.activation, std::max(1, peaks.weight_inputs)};
   options.optimizer = plan.optimizer;
   options.training = true;
@@ -266,9 +313,13 @@ stages::StageOptions stage_options(const Plan& plan, StageIndex stage) {
 std::string describe(const Plan& plan) {
   std::string text = "partition\n";
   for (std::size_t s = 0; s < plan.partition.size(); ++s) {
-    const Rank rank = plan.rank_of(StageIndex(static_cast<std::int32_t>(s)));
-    text += "  stage " + std::to_string(s) + " on rank " + std::to_string(rank.value) + ": " +
-            stages::to_string(plan.partition[s]) + '\n';
+    const StageIndex stage(static_cast<std::int32_t>(s));
+    text +=
+        "  stage " + std::to_string(s) + " on rank " + std::to_string(plan.rank_of(stage).value);
+    for (std::int32_t d = 1; d < plan.replicas(); ++d) {
+      text += " and " + std::to_string(plan.rank_of(stage, ReplicaIndex(d)).value);
+    }
+    text += ": " + stages::to_string(plan.partition[s]) + '\n';
   }
   text += "memory per rank in MiB\n";
   char line[192];

@@ -26,7 +26,7 @@ struct RankMemory {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
-  std::int64_t boundaries = 0;     // slots it receives into, tied slots and token buffers
+  std::int64_t boundaries = 0;     // slots it receives into, tied and root slots, token buffers
   std::int64_t stash = 0;          // F .. I
   std::int64_t weight_inputs = 0;  // F or I .. W
   std::int64_t workspace = 0;
@@ -52,18 +52,33 @@ struct Plan {
   std::vector<std::int32_t> peak_activations_bound;
   BrokenRule broken_rule = BrokenRule::kNone;
 
-  [[nodiscard]] Rank rank_of(StageIndex stage) const {
-    return program.rank_of(stage, MicrobatchIndex(0));
+  // How often every stage exists: 2 under bidirectional placement. Replica d computes the d-th of
+  // equal runs of microbatches.
+  [[nodiscard]] std::int32_t replicas() const {
+    return program.placement == schedules::Placement::kBidirectional ? 2 : 1;
+  }
+  [[nodiscard]] Rank rank_of(StageIndex stage, ReplicaIndex replica = ReplicaIndex(0)) const {
+    return program.rank_of(stage,
+                           MicrobatchIndex(replica.value * program.microbatches / replicas()));
   }
   [[nodiscard]] std::int32_t microbatches() const { return program.microbatches; }
 };
+
+// A stage as it lives on one rank.
+struct HeldStage {
+  StageIndex stage{0};
+  ReplicaIndex replica{0};
+};
+// In ascending order of stages: the chunks of the rank.
+[[nodiscard]] std::vector<HeldStage> stages_of(const Plan& plan, Rank rank);
 
 // kConfig when anything does not fit together.
 [[nodiscard]] Result<Plan> make_plan(const config::Config& config,
                                      BrokenRule broken_rule = BrokenRule::kNone);
 
 // Options of one stage of the plan, without device, stream and workspace.
-[[nodiscard]] stages::StageOptions stage_options(const Plan& plan, StageIndex stage);
+[[nodiscard]] stages::StageOptions stage_options(const Plan& plan, StageIndex stage,
+                                                 ReplicaIndex replica = ReplicaIndex(0));
 
 // Partition and memory per rank, for people.
 [[nodiscard]] std::string describe(const Plan& plan);

@@ -30,19 +30,36 @@ schedules::Program with_split_backward(schedules::Program program) {
   return program;
 }
 
+// [stage] over all its replicas; empty when a rank has measured nothing.
+std::vector<StageSeconds> seconds_of_stages(const Plan& plan, std::span<const RankTimes> times) {
+  std::vector<StageSeconds> sums(static_cast<std::size_t>(plan.program.stages));
+  for (std::int32_t r = 0; r < plan.program.ranks; ++r) {
+    const std::size_t rank = Rank(r).index();
+    if (times.size() <= rank || times[rank].steps == 0) return {};
+    const std::vector<HeldStage> held = stages_of(plan, Rank(r));
+    for (std::size_t chunk = 0; chunk < held.size(); ++chunk) {
+      const StageSeconds& from = times[rank].stages[chunk];
+      StageSeconds& sum = sums[held[chunk].stage.index()];
+      sum.forward += from.forward, sum.forwards += from.forwards;
+      sum.backward_input += from.backward_input, sum.backward_inputs += from.backward_inputs;
+      sum.backward_weight += from.backward_weight, sum.backward_weights += from.backward_weights;
+    }
+  }
+  return sums;
+}
+
 }  // namespace
 
 Prediction predict(const Plan& plan, std::span<const RankTimes> times, std::int32_t cores) {
   schedules::SimulationOptions options;
   options.stages.resize(static_cast<std::size_t>(plan.program.stages));
   options.step_end.resize(static_cast<std::size_t>(plan.program.ranks));
-  std::vector<std::size_t> next_chunk(static_cast<std::size_t>(plan.program.ranks), 0);
   double work = 0;
-  for (std::int32_t s = 0; s < plan.program.stages; ++s) {
-    const std::size_t rank = plan.rank_of(StageIndex(s)).index();
-    if (times.size() <= rank || times[rank].steps == 0) return {};
-    const StageSeconds& seconds = times[rank].stages[next_chunk[rank]++];
-    schedules::StageCost& cost = options.stages[static_cast<std::size_t>(s)];
+  const std::vector<StageSeconds> measured = seconds_of_stages(plan, times);
+  if (measured.empty()) return {};
+  for (std::size_t s = 0; s < measured.size(); ++s) {
+    const StageSeconds& seconds = measured[s];
+    schedules::StageCost& cost = options.stages[s];
     cost.forward = mean(seconds.forward, seconds.forwards);
     cost.backward_input = mean(seconds.backward_input, seconds.backward_inputs);
     cost.backward_weight = mean(seconds.backward_weight, seconds.backward_weights);

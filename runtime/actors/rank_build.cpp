@@ -54,13 +54,10 @@ RankWorker::RankWorker(Pipeline& pipeline, Rank rank)
 RankWorker::~RankWorker() { stream_->synchronize(); }
 
 Status RankWorker::build() {
-  std::vector<StageIndex> mine;
-  for (std::int32_t s = 0; s < plan_.program.stages; ++s) {
-    if (plan_.rank_of(StageIndex(s)) == rank_) mine.emplace_back(s);
-  }
+  const std::vector<HeldStage> mine = stages_of(plan_, rank_);
   std::int64_t workspace = 0;
-  for (StageIndex stage : mine) {
-    auto options = stage_options(plan_, stage);
+  for (const HeldStage& held : mine) {
+    auto options = stage_options(plan_, held.stage, held.replica);
     options.device = &pipeline_.device(rank_);
     auto bytes = stages::stage_bytes(options);
     if (!bytes) return bytes.status();
@@ -68,44 +65,61 @@ Status RankWorker::build() {
   }
   workspace_ = pipeline_.device(rank_).allocate(static_cast<std::size_t>(workspace));
   chunks_.reserve(mine.size());
-  for (StageIndex stage : mine) HEADRACE_RETURN_IF_ERROR(build_chunk(stage));
+  for (const HeldStage& held : mine) HEADRACE_RETURN_IF_ERROR(build_chunk(held));
   times_.stages.resize(chunks_.size());
   stream_->synchronize();
   return stream_->failure();
 }
 
-Status RankWorker::build_chunk(StageIndex stage) {
+Status RankWorker::build_chunk(const HeldStage& held) {
   Chunk chunk;
-  chunk.index = stage;
-  auto options = stage_options(plan_, stage);
+  chunk.index = held.stage;
+  chunk.replica = held.replica;
+  auto options = stage_options(plan_, held.stage, held.replica);
   options.device = &pipeline_.device(rank_);
   options.stream = stream_.get();
   options.workspace = workspace_.data();
-  const bool last = stage.value + 1 == plan_.program.stages;
-  if (plan_.model.tied && last && stage.value > 0 && plan_.rank_of(StageIndex(0)) == rank_) {
+  const bool last = held.stage.value + 1 == plan_.program.stages;
+  if (plan_.model.tied && last && held.stage.value > 0 && chunk_of_stage_.front() >= 0) {
     options.tied_embedding = chunks_.front().stage.get();
   }
   auto built = stages::Stage::create(options);
   if (!built) return built.status();
   chunk.stage = *std::move(built);
+  chunk.first_microbatch = chunk.stage->first_microbatch().value;
   chunk.frames = options.frames;
-  if (stage.value > 0) {
-    const StageIndex below(stage.value - 1);
-    chunk.input = &pipeline_.activations(below);
-    chunk.below = plan_.rank_of(below);
-    if (plan_.gradient_flows[below.index()]) chunk.gradient_out = &pipeline_.gradients(below);
-  }
-  if (!last) {
-    chunk.output = &pipeline_.activations(stage);
-    chunk.above = plan_.rank_of(StageIndex(stage.value + 1));
-    if (plan_.gradient_flows[stage.index()]) chunk.gradient_in = &pipeline_.gradients(stage);
-  }
+  connect(chunk);
   const auto microbatches = static_cast<std::size_t>(plan_.program.microbatches);
   chunk.held_slot.assign(microbatches, comm::Boundary::kNone);
   chunk.progress.assign(microbatches, Progress::kNothing);
-  chunk_of_stage_[stage.index()] = static_cast<std::int32_t>(chunks_.size());
+  chunk_of_stage_[held.stage.index()] = static_cast<std::int32_t>(chunks_.size());
   chunks_.push_back(std::move(chunk));
   return Status::ok();
+}
+
+void RankWorker::connect(Chunk& chunk) {
+  const StageIndex stage = chunk.index;
+  const ReplicaIndex replica = chunk.replica;
+  if (stage.value > 0) {
+    const StageIndex below(stage.value - 1);
+    chunk.input = &pipeline_.activations(below, replica);
+    chunk.below = plan_.rank_of(below, replica);
+    if (plan_.gradient_flows[below.index()]) {
+      chunk.gradient_out = &pipeline_.gradients(below, replica);
+    }
+  }
+  if (stage.value + 1 < plan_.program.stages) {
+    chunk.output = &pipeline_.activations(stage, replica);
+    chunk.above = plan_.rank_of(StageIndex(stage.value + 1), replica);
+    if (plan_.gradient_flows[stage.index()]) {
+      chunk.gradient_in = &pipeline_.gradients(stage, replica);
+    }
+  }
+  if (plan_.replicas() == 1) return;
+  const ReplicaIndex other(1 - replica.value);
+  chunk.twin = plan_.rank_of(stage, other);
+  chunk.roots_out = &pipeline_.roots_from(stage, replica);
+  chunk.roots_in = &pipeline_.roots_from(stage, other);
 }
 
 RankWorker::Chunk& RankWorker::chunk_of(StageIndex stage) {

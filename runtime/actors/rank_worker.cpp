@@ -3,6 +3,7 @@
 #include "kernels/operators.hpp"
 #include "runtime/base/check.hpp"
 
+#include <array>
 #include <exception>
 #include <limits>
 #include <stdexcept>
@@ -59,6 +60,7 @@ void RankWorker::begin(const RunStep& message) {
   replay_ = message.replay != 0;
   norm_recorded_ = false;
   end_next_ = 0;
+  roots_sent_ = plan_.replicas() == 1;
   queues_.rewind();
   stages::StepContext context;
   context.step = step_;
@@ -129,6 +131,9 @@ WaitCause RankWorker::step_once() {
     issuing_ = action;
     issue(action, prepared);
     queues_.pop(queue);
+  } else if (!roots_sent_) {
+    action = issuing_ = end_actions_.front();
+    send_roots();
   } else {
     action = end_actions_[static_cast<std::size_t>(end_next_)];
     prepared = prepare_step_end(action);
@@ -153,6 +158,7 @@ bool RankWorker::can_advance() {
   if (applied_pending_ != 0 && applied_event_->done()) return true;
   if (!open_) return false;
   if (queues_.empty()) {
+    if (!roots_sent_) return true;
     const Action& action = end_actions_[static_cast<std::size_t>(end_next_)];
     if (action.kind == ActionKind::kCommit && norm_recorded_) return norm_event_->done();
     return prepare_step_end(action).waiting == WaitCause::kNone;
@@ -186,7 +192,8 @@ RankWorker::Prepared RankWorker::prepare(const Action& action) {
 // [Note: one way to add] holds across queues too: a B and the W of other microbatches stand in
 // different queues under the greedy policy.
 bool RankWorker::may_add(const Chunk& chunk, MicrobatchIndex m) const {
-  return m.value == chunk.weights_added || plan_.broken_rule == BrokenRule::kAddingOrder;
+  return m.value == chunk.first_microbatch + chunk.weights_added ||
+         plan_.broken_rule == BrokenRule::kAddingOrder;
 }
 
 RankWorker::Prepared RankWorker::prepare_forward(Chunk& chunk, MicrobatchIndex m) const {
@@ -331,6 +338,13 @@ RankWorker::Prepared RankWorker::prepare_step_end(const Action& action) {
   Prepared prepared;
   const bool embedding_end = chunks_.front().stage->has_embedding();
   switch (action.kind) {
+    case ActionKind::kReduceGrad: {
+      const Chunk& chunk = chunk_of(action.stage);
+      if (chunk.roots_in == nullptr) break;
+      prepared.in = chunk.roots_in->find_full(pass_, MicrobatchIndex(0));
+      if (prepared.in == comm::Boundary::kNone) prepared.waiting = WaitCause::kReplica;
+      break;
+    }
     case ActionKind::kTiedSend: {
       comm::Boundary& to =
           embedding_end ? pipeline_.tied_from_embedding() : pipeline_.tied_from_head();
@@ -370,7 +384,7 @@ RankWorker::Prepared RankWorker::prepare_step_end(const Action& action) {
 void RankWorker::issue_step_end(const Action& action, const Prepared& prepared) {
   switch (action.kind) {
     case ActionKind::kReduceGrad:
-      chunk_of(action.stage).stage->reduce_gradients();
+      issue_reduce(chunk_of(action.stage), prepared.in);
       break;
     case ActionKind::kTiedSend:
       issue_tied_send();
@@ -392,6 +406,37 @@ void RankWorker::issue_step_end(const Action& action, const Prepared& prepared) 
     default:
       HEADRACE_CHECK(false, "no action of a step's end", to_string(action));
   }
+}
+
+// Everything a rank ships leaves before it waits for anything, so that two twins never wait for
+// each other.
+void RankWorker::send_roots() {
+  roots_sent_ = true;
+  for (Chunk& chunk : chunks_) {
+    comm::Boundary& to = *chunk.roots_out;
+    const std::int32_t slot = to.find_free();
+    HEADRACE_CHECK(slot != comm::Boundary::kNone, "stage", chunk.index.value, "rank", rank_.value);
+    stream_->wait(to.free_event(slot));
+    pipeline_.device(rank_).operators().copy(*stream_, chunk.stage->roots(), to.payload(slot),
+                                             to.options().payload_bytes);
+    stream_->record(to.full_event(slot));
+    to.publish(slot, pass_, MicrobatchIndex(0));
+    pipeline_.doorbell().ring(chunk.twin);
+  }
+}
+
+void RankWorker::issue_reduce(Chunk& chunk, std::int32_t slot) {
+  if (chunk.roots_in == nullptr) {
+    chunk.stage->reduce_gradients();
+    return;
+  }
+  comm::Boundary& from = *chunk.roots_in;
+  stream_->wait(from.full_event(slot));
+  std::array<std::byte*, 2> roots{};
+  roots[1 - chunk.replica.index()] = from.payload(slot);
+  chunk.stage->reduce_gradients(roots);
+  stream_->record(from.free_event(slot));
+  from.release(slot);
 }
 
 void RankWorker::issue_tied_send() {
@@ -456,6 +501,7 @@ void RankWorker::finish_norm() {
     if (!chunk.stage->has_head()) continue;
     const auto losses = chunk.stage->loss_sums();
     ready.loss_sums.assign(losses.begin(), losses.end());
+    ready.loss_first = chunk.first_microbatch;
   }
   norm_out_ = std::move(ready);
 }

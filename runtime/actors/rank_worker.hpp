@@ -66,12 +66,16 @@ class RankWorker {
   // One stage of this rank, its neighbours and what it holds right now.
   struct Chunk {
     StageIndex index{0};
+    ReplicaIndex replica{0};
+    std::int32_t first_microbatch = 0;  // of the replica
     std::unique_ptr<stages::Stage> stage;
     comm::Boundary* input = nullptr;         // activations from the stage below
     comm::Boundary* output = nullptr;        // activations to the stage above
     comm::Boundary* gradient_in = nullptr;   // gradients from the stage above
     comm::Boundary* gradient_out = nullptr;  // gradients to the stage below
-    Rank below{0}, above{0};
+    comm::Boundary* roots_out = nullptr;     // gradient sums to the other replica
+    comm::Boundary* roots_in = nullptr;
+    Rank below{0}, above{0}, twin{0};
     stages::FrameCapacity frames;
     std::int32_t stash = 0, activations = 0, weight_inputs = 0;  // in use
     std::int32_t weights_added = 0;                              // W issued in this step
@@ -88,7 +92,8 @@ class RankWorker {
 
   RankWorker(Pipeline& pipeline, Rank rank);
   [[nodiscard]] Status build();
-  [[nodiscard]] Status build_chunk(StageIndex stage);
+  [[nodiscard]] Status build_chunk(const HeldStage& held);
+  void connect(Chunk& chunk);
 
   [[nodiscard]] Chunk& chunk_of(StageIndex stage);
   [[nodiscard]] Prepared prepare(const schedules::Action& action);
@@ -105,6 +110,8 @@ class RankWorker {
   void issue_input(Chunk& chunk, MicrobatchIndex m, const Prepared& prepared);
   void issue_weight(Chunk& chunk, MicrobatchIndex m);
   void issue_step_end(const schedules::Action& action, const Prepared& prepared);
+  void send_roots();
+  void issue_reduce(Chunk& chunk, std::int32_t slot);
   void issue_tied_send();
   void issue_tied_receive(std::int32_t slot);
   void issue_optimizer();
@@ -138,6 +145,7 @@ class RankWorker {
   bool open_ = false;
   bool replay_ = false;
   bool norm_recorded_ = false;
+  bool roots_sent_ = false;
   std::int64_t end_next_ = 0;
   std::optional<CommitStep> commit_;
   std::int64_t applied_pending_ = 0;  // step whose applied_event_ is recorded, 0 none

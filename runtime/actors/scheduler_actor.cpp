@@ -224,8 +224,10 @@ void SchedulerState::finish_state() {
   Sha256 hash;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0 && lines[i].first == lines[i - 1].first) {
-      fail(Status(StatusCode::kInternal, "copies of a tied matrix differ: '" + lines[i].second +
-                                             "' and '" + lines[i - 1].second + "'"));
+      fail(Status(StatusCode::kInternal,
+                  "copies of a parameter differ, of a tied "
+                  "matrix or of the two replicas of a stage: '" +
+                      lines[i].second + "' and '" + lines[i - 1].second + "'"));
       return;
     }
     hash.update(lines[i].second);

@@ -31,7 +31,9 @@ bool StepLedger::add(const NormReady& report) {
   for (std::size_t i = 0; i < report.orders.size(); ++i) {
     sums.emplace_back(report.orders[i], report.square_sums[i]);
   }
-  if (!report.loss_sums.empty()) losses_ = report.loss_sums;
+  const std::size_t end = static_cast<std::size_t>(report.loss_first) + report.loss_sums.size();
+  if (losses_.size() < end) losses_.resize(end);
+  std::copy(report.loss_sums.begin(), report.loss_sums.end(), losses_.begin() + report.loss_first);
   return reported_ == plan_.program.ranks;
 }
 

@@ -31,7 +31,7 @@ namespace headrace::comm {
 // Bytes kept free in front of each slot's payload for a transport's header.
 inline constexpr std::int64_t kSlotHeaderBytes = 256;
 
-enum class TransferKind : std::uint8_t { kActivation, kGradient, kTiedGradient };
+enum class TransferKind : std::uint8_t { kActivation, kGradient, kTiedGradient, kRoots };
 
 struct BoundaryOptions {
   StageIndex stage{0};  // between this stage and the next
