@@ -105,6 +105,20 @@ bool holds_stage(const Program& program, Rank rank, StageIndex stage) {
 
 }  // namespace
 
+Program without_pairs(Program program) {
+  for (std::vector<Action>& list : program.actions) {
+    for (Action& action : list) action.overlaps_next = false;
+  }
+  return program;
+}
+
+Program without_transfers(Program program) {
+  for (std::vector<Action>& list : program.actions) {
+    std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
+  }
+  return program;
+}
+
 Program with_ascending_weights(Program program) {
   for (std::vector<Action>& list : program.actions) list = ascending_weights(list);
   return program;

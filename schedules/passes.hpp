@@ -8,6 +8,14 @@
 
 namespace headrace::schedules {
 
+// Forgets that a forward and the backward after it overlap: the order stays, the pair becomes two
+// actions. For ranks that do one thing at a time.
+[[nodiscard]] Program without_pairs(Program program);
+
+// Takes SEND and RECV out again, the inverse of with_transfers: what runs inside one process hands
+// slots over as part of F, B and I.
+[[nodiscard]] Program without_transfers(Program program);
+
 // [Note: one way to add] Every weight gradient is added in ascending microbatch order per stage.
 // Where a program's backward is not ascending, B becomes I and its W is deferred to the first place
 // where all lower microbatches of that stage have had theirs; what waits is kept as its inputs (x,

@@ -135,5 +135,22 @@ TEST_CASE("passes: a split backward sends its gradient after the input half") {
   CHECK(to_csv(program) == "0F0,0SEND_F0,0RECV_B0,0I0,0W0\n1RECV_F0,1F0,1I0,1SEND_B0,1W0\n");
 }
 
+TEST_CASE("passes: without transfers undoes what with transfers adds") {
+  const Program program = program_of("interleaved_1f1b", {2, 4, 2});
+  const Program lowered = with_transfers(program);
+  CHECK_FALSE(lowered == program);
+  CHECK(without_transfers(lowered) == program);
+  CHECK(without_transfers(program) == program);
+}
+
+TEST_CASE("passes: without pairs keeps every action and its place") {
+  Program program = program_of("1f1b", {2, 3});
+  const Program apart = program;
+  program.actions[0][1].overlaps_next = true;
+  program.actions[1][2].overlaps_next = true;
+  CHECK_FALSE(program == apart);
+  CHECK(without_pairs(program) == apart);
+}
+
 }  // namespace
 }  // namespace headrace::schedules
