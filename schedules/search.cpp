@@ -28,6 +28,8 @@ constexpr std::int64_t kTriesPerAction = 150;
 constexpr std::size_t kNodesMax = 3'000'000;
 constexpr std::size_t kStarts = 4;  // lists that the local search starts from
 constexpr std::uint64_t kSeed = 1;
+constexpr std::int32_t kEffortMax = 1000;
+constexpr double kMemoryTolerance = 1e-6;  // in activations, what the search rounds to
 
 struct Start {
   const SearchModel* model = nullptr;
@@ -58,6 +60,12 @@ Status check_goal(const ScheduleSpec& spec) {
   if (!is_cost(goal.hop))
     return refuse(spec, "the hop latency is " + number(goal.hop) +
                             "; it must be a finite number of at least 0");
+  if (!(goal.released_at_input >= 0 && goal.released_at_input <= 1))
+    return refuse(spec, "the share of an activation that I frees is " +
+                            number(goal.released_at_input) + "; it must be from 0 to 1");
+  if (goal.effort < 1 || goal.effort > kEffortMax)
+    return refuse(spec, "the effort is " + std::to_string(goal.effort) + "; it must be from 1 to " +
+                            std::to_string(kEffortMax));
   if (goal.activation_limit < 0 ||
       (goal.activation_limit > 0 && goal.activation_limit < spec.chunks))
     return refuse(spec,
@@ -162,10 +170,11 @@ class Search {
   // Schedules of one replica that exist for P, M, V and fit the limit.
   void add_named() {
     for (const ScheduleInfo& info : list_schedules()) {
-      if (info.name == spec_.name) continue;
+      if (info.name == "auto") continue;
       ScheduleSpec named = spec_;
       named.name = std::string(info.name);
       named.descending_backward = false;
+      named.group = 0;
       named.search = SearchGoal{};
       Result<Program> made = make_program(named);
       if (!made.is_ok() || made.value().forward_only) continue;
@@ -177,11 +186,17 @@ class Search {
 
   [[nodiscard]] bool fits(const Program& program) const {
     for (const std::vector<Action>& list : program.actions) {
-      std::int32_t held = 0;
+      std::int32_t forwards = 0;
+      std::int32_t inputs = 0;
+      std::int32_t weights = 0;
       for (const Action& action : list) {
-        if (action.kind == ActionKind::kForward && ++held > goal_.activation_limit) return false;
-        if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardWeight)
-          --held;
+        const bool is_full = action.kind == ActionKind::kBackward;
+        forwards += action.kind == ActionKind::kForward;
+        inputs += is_full || action.kind == ActionKind::kBackwardInput;
+        weights += is_full || action.kind == ActionKind::kBackwardWeight;
+        const double held =
+            forwards - weights - goal_.released_at_input * static_cast<double>(inputs - weights);
+        if (held > goal_.activation_limit + kMemoryTolerance) return false;
       }
     }
     return true;
@@ -201,15 +216,15 @@ class Search {
     add_best_named(&starts);
     if (starts.empty()) return;
     const auto nodes = static_cast<std::int64_t>(model.node_count());
-    const std::int64_t tries = std::min(kTriesPerAction * nodes, kMoveActions / nodes) /
-                               static_cast<std::int64_t>(starts.size());
-    for (Start& start : starts) {
-      start.score = improve(*start.model, tries, kSeed, &start.orders);
-      if (start.score.span <= start.model->work_max()) break;
-    }
+    const std::int64_t tries =
+        goal_.effort * std::min(kTriesPerAction * nodes, kMoveActions / nodes);
+    const auto share = tries / 2 / static_cast<std::int64_t>(starts.size());
+    for (Start& start : starts) start.score = improve(*start.model, share, kSeed, &start.orders);
     std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) {
       return a.score.is_better_than(b.score);
     });
+    Start& best = starts.front();  // half of the effort goes on from the best of the others
+    best.score = improve(*best.model, tries / 2, kSeed + 1, &best.orders);
     for (const Start& start : starts) candidates_.push_back(start.model->program_of(start.orders));
   }
 

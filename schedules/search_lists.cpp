@@ -32,7 +32,7 @@ struct StageState {
 };
 
 struct RankState {
-  std::int32_t held = 0;
+  std::int64_t held = 0;
   double free_at = 0;
   double decides_at = 0;
   bool last_was_input = false;
@@ -128,18 +128,22 @@ class ListScheduler {
   // hold plus what k still takes must fit. Else two chunks could fill a rank and wait for a third.
   [[nodiscard]] bool may_hold(Rank rank, std::int32_t s) const {
     const std::vector<std::int32_t>& own = model_.stages_on(rank);
-    if (ranks_[rank.index()].held + 1 > model_.limit()) return false;
+    const std::int64_t whole = model_.memory_of(Part::kForward);
+    const std::int64_t rest = -model_.memory_of(Part::kWeight);
+    if (ranks_[rank.index()].held + whole > model_.memory_limit()) return false;
     if (own.size() == 1) return true;
     const auto forwards = [&](std::int32_t o) { return stage(o).of(Part::kForward) + (o == s); };
     for (const std::int32_t pivot : own) {
       const std::int32_t k = forwards(pivot);
       if (k >= model_.microbatches()) continue;
-      std::int32_t needed = 0;
+      std::int64_t needed = 0;
       for (const std::int32_t o : own) {
-        needed += std::max(0, forwards(o) - std::max(k, stage(o).of(Part::kWeight)));
-        if (forwards(o) <= k) ++needed;
+        const std::int32_t input = std::max(k, stage(o).of(Part::kInput));
+        const std::int32_t weight = std::max(k, stage(o).of(Part::kWeight));
+        needed += whole * std::max(0, forwards(o) - input) + rest * (input - weight);
+        if (forwards(o) <= k) needed += whole;
       }
-      if (needed > model_.limit()) return false;
+      if (needed > model_.memory_limit()) return false;
     }
     return true;
   }
@@ -211,7 +215,7 @@ class ListScheduler {
     const NodeFacts& facts = model_.facts(node);
     const double end = now + facts.duration;
     state.free_at = end;
-    state.held += 1 - static_cast<std::int32_t>(choice.part);
+    state.held += model_.memory_of(choice.part);
     if (choice.part == Part::kForward) ++state.forward_turn;
     if (choice.part == Part::kInput) ++state.input_turn;
     if (choice.part != Part::kWeight) state.last_was_input = choice.part == Part::kInput;

@@ -1,6 +1,7 @@
 #include "schedules/detail/search_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -8,6 +9,7 @@ namespace headrace::schedules::detail {
 namespace {
 
 constexpr double kNotRun = -1;
+constexpr std::int64_t kActivation = 1'000'000;  // whole numbers, so that sums are exact
 
 ActionKind kind_of(Part part) {
   switch (part) {
@@ -30,7 +32,10 @@ double duration_of(const StageCost& cost, Part part) {
 }  // namespace
 
 SearchModel::SearchModel(const Program& shape, const SearchGoal& goal)
-    : shape_(shape), limit_(goal.activation_limit), hop_(goal.hop) {
+    : shape_(shape), memory_limit_(kActivation * goal.activation_limit), hop_(goal.hop) {
+  const std::int64_t at_input =
+      std::llround(goal.released_at_input * static_cast<double>(kActivation));
+  memory_ = {kActivation, -at_input, at_input - kActivation};
   for (std::vector<Action>& list : shape_.actions) list.clear();
   shares_links_ = shape_.placement == Placement::kLoop && shape_.chunks > 1 && shape_.ranks > 1;
   const auto stage_count = static_cast<std::size_t>(shape_.stages);
@@ -68,10 +73,10 @@ SearchModel::SearchModel(const Program& shape, const SearchGoal& goal)
 }
 
 bool SearchModel::fits(const std::vector<Node>& list) const {
-  std::int32_t held = 0;
+  std::int64_t held = 0;
   for (const Node node : list) {
-    held += 1 - node % 3;  // F takes one, I none, W gives one back
-    if (held > limit_) return false;
+    held += memory_of(part_of(node));
+    if (held > memory_limit_) return false;
   }
   return true;
 }

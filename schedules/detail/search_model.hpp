@@ -8,6 +8,7 @@
 
 #include "schedules/detail/generators.hpp"
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -49,7 +50,12 @@ class SearchModel {
   [[nodiscard]] std::int32_t ranks() const { return shape_.ranks; }
   [[nodiscard]] std::int32_t stages() const { return shape_.stages; }
   [[nodiscard]] std::int32_t microbatches() const { return shape_.microbatches; }
-  [[nodiscard]] std::int32_t limit() const { return limit_; }
+  // Memory in millionths of an activation: what a rank may hold, and what an action takes (F) or
+  // gives back (I, W; negative).
+  [[nodiscard]] std::int64_t memory_limit() const { return memory_limit_; }
+  [[nodiscard]] std::int64_t memory_of(Part part) const {
+    return memory_[static_cast<std::size_t>(part)];
+  }
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
   [[nodiscard]] const NodeFacts& facts(Node node) const {
     return nodes_[static_cast<std::size_t>(node)];
@@ -89,7 +95,8 @@ class SearchModel {
 
  private:
   Program shape_;  // empty lists
-  std::int32_t limit_ = 0;
+  std::int64_t memory_limit_ = 0;
+  std::array<std::int64_t, 3> memory_{};  // [part]
   double hop_ = 0;
   double work_max_ = 0;
   bool shares_links_ = false;
