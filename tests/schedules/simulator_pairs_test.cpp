@@ -1,0 +1,125 @@
+// Blocks: overlap pairs, and where the gradient of a full backward leaves.
+#include "schedules/csv.hpp"
+#include "schedules/simulator.hpp"
+#include "tests/schedules/programs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace headrace::schedules {
+namespace {
+
+Program read(std::string_view text) { return parse_csv(text, {}).value(); }
+
+// The pair of rank 0 starts when 1B0 has ended, at 4.
+constexpr std::string_view kTwoRanks =
+    "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n"
+    "1F0,1B0,1F1,1B1\n";
+
+using Times = std::vector<std::pair<double, double>>;
+
+Times times_of(const Simulation& run, std::size_t rank) {
+  Times times;
+  for (const SimulatedAction& action : run.timeline[rank])
+    times.push_back({action.start, action.end});
+  return times;
+}
+
+TEST_CASE("simulator pairs: both outputs leave at the end of the block") {
+  const Simulation run = simulate(read(kTwoRanks), {});
+  CHECK(times_of(run, 0) == Times{{0, 1}, {4, 7}, {4, 7}, {10, 12}});
+  CHECK(times_of(run, 1) == Times{{1, 2}, {2, 4}, {7, 8}, {8, 10}});
+  CHECK(run.busy == std::vector<double>{6, 6});
+  CHECK(run.idle == std::vector<double>{6, 6});
+}
+
+TEST_CASE("simulator pairs: an own duration replaces the sum of the two") {
+  SimulationOptions options;
+  options.pair = 2.5;
+  const Simulation run = simulate(read(kTwoRanks), options);
+  CHECK(times_of(run, 0) == Times{{0, 1}, {4, 6.5}, {4, 6.5}, {9.5, 11.5}});
+  CHECK(run.busy == std::vector<double>{5.5, 6});
+}
+
+TEST_CASE("simulator pairs: outputs may leave within the block") {
+  SimulationOptions options;
+  options.pair_leaves_at_end = false;
+  const Simulation run = simulate(read(kTwoRanks), options);
+  CHECK(times_of(run, 0) == Times{{0, 1}, {4, 7}, {4, 7}, {8, 10}});
+  CHECK(times_of(run, 1) == Times{{1, 2}, {2, 4}, {5, 6}, {6, 8}});
+}
+
+TEST_CASE("simulator pairs: the gradient leaves after F and I of its pair") {
+  // Rank 1 pairs 1F1 with 1B0, from 2 on: its gradient leaves at 2 + 1 + 1, or at the end 5.
+  const Program program = read(
+      "0F0,0F1,0B0,0B1\n"
+      "1F0,(1F1;1B0)OVERLAP_F_B,1B1\n");
+  CHECK(simulate(program, {}).timeline[0][2].start == 5);
+  SimulationOptions options;
+  options.pair_leaves_at_end = false;
+  CHECK(simulate(program, options).timeline[0][2].start == 4);
+  options.pair = 1.5;  // never after the block
+  CHECK(simulate(program, options).timeline[0][2].start == 3.5);
+}
+
+TEST_CASE("simulator pairs: a block waits for the later of its inputs") {
+  // 1F1 is there at 2 and the gradient of 2B0 at 5 (2F0 2..3 and 2B0 3..5).
+  const Program program = read(
+      "0F0,0F1,0B0,0B1\n"
+      "1F0,(1F1;1B0)OVERLAP_F_B,1B1\n"
+      "2F0,2B0,2F1,2B1\n");
+  const Simulation run = simulate(program, {});
+  CHECK(run.timeline[1][1].start == 5);
+  CHECK(run.timeline[1][2].start == 5);
+  CHECK(run.timeline[1][2].end == 8);
+}
+
+TEST_CASE("simulator pairs: two replicas with both directions leave no idle time at P 2") {
+  const Program program = read(
+      "0F0,1F2,0F1,1B2,(1F3;0B0)OVERLAP_F_B,1B3,0I1,0W1\n"
+      "0F2,1F0,0F3,1B0,(1F1;0B2)OVERLAP_F_B,1B1,0I3,0W3\n");
+  REQUIRE(program.placement == Placement::kBidirectional);
+  const Simulation run = simulate(program, {});
+  CHECK(run.makespan == 12);
+  CHECK(run.idle == std::vector<double>{0, 0});
+}
+
+TEST_CASE("simulator pairs: a shared core runs a block as its parts") {
+  for (const bool at_end : {true, false}) {
+    SimulationOptions options;
+    options.pair_leaves_at_end = at_end;
+    const Simulation alone = simulate(read(kTwoRanks), options);
+    options.cores = 1;
+    const Simulation shared = simulate(read(kTwoRanks), options);
+    CHECK(shared.busy == alone.busy);
+    CHECK(shared.makespan >= alone.makespan);
+    CHECK(shared.makespan >= 12);
+    if (at_end) {  // nobody computes beside the pair, so sharing changes nothing
+      CHECK(times_of(shared, 0) == times_of(alone, 0));
+      CHECK(times_of(shared, 1) == times_of(alone, 1));
+    } else {
+      // 5: 0F1 has left, and 1F1 shares with the 2 that remain of 0B0: both at half speed until 7,
+      // then 1B1 with the last 1 until 9, then 1B1's last 1 alone until 10, and 0B1.
+      CHECK(times_of(shared, 0) == Times{{0, 1}, {4, 9}, {4, 9}, {10, 12}});
+      CHECK(times_of(shared, 1) == Times{{1, 2}, {2, 4}, {5, 7}, {7, 10}});
+    }
+  }
+}
+
+TEST_CASE("simulator: a full backward may release its gradient after I") {
+  SimulationOptions options;
+  options.gradient_after_input = true;
+  const Program program = read("0F0,0B0\n1F0,1B0\n");
+  const Simulation run = simulate(program, options);
+  CHECK(run.timeline[0][1].start == 3);
+  CHECK(run.makespan == 5);
+  CHECK(run.busy == std::vector<double>{3, 3});
+  options.cores = 1;  // from 3 on 0B0 shares with the W of 1B0: 1 each until 5, and 1 is left
+  CHECK(simulate(program, options).makespan == 6);
+}
+
+}  // namespace
+}  // namespace headrace::schedules
