@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -37,6 +38,14 @@ std::vector<char*> to_argv(std::vector<std::string>& arguments) {
 }
 
 int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
+
+void limit(decltype(RLIMIT_AS) resource, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  rlimit granted{};
+  if (getrlimit(resource, &granted) != 0) _exit(126);
+  granted.rlim_cur = bytes;
+  if (setrlimit(resource, &granted) != 0) _exit(126);
+}
 
 void redirect(const std::string& path, int descriptor) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -105,7 +114,8 @@ run:
 )";
 }
 
-HeadraceProcess::HeadraceProcess(const RunFolder& folder, const std::vector<std::string>& arguments)
+HeadraceProcess::HeadraceProcess(const RunFolder& folder, const std::vector<std::string>& arguments,
+                                 const Limits& limits)
     : folder_(folder) {
   std::vector<std::string> owned = arguments;
   const std::vector<char*> argv = to_argv(owned);
@@ -115,6 +125,8 @@ HeadraceProcess::HeadraceProcess(const RunFolder& folder, const std::vector<std:
   if (chdir(folder_.path().c_str()) != 0) _exit(126);
   redirect("stdout.txt", STDOUT_FILENO);
   redirect("stderr.txt", STDERR_FILENO);
+  limit(RLIMIT_STACK, limits.stack_bytes);
+  limit(RLIMIT_AS, limits.address_space_bytes);
   become_headrace(argv);
 }
 
@@ -140,11 +152,13 @@ Outcome HeadraceProcess::wait() {
   }
   REQUIRE(ended == child_);
   child_ = -1;
-  return {exit_code_of(status), folder_.read("stdout.txt"), folder_.read("stderr.txt")};
+  return {exit_code_of(status), WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+          folder_.read("stdout.txt"), folder_.read("stderr.txt")};
 }
 
-Outcome run_headrace(const RunFolder& folder, const std::vector<std::string>& arguments) {
-  return HeadraceProcess(folder, arguments).wait();
+Outcome run_headrace(const RunFolder& folder, const std::vector<std::string>& arguments,
+                     const Limits& limits) {
+  return HeadraceProcess(folder, arguments, limits).wait();
 }
 
 Outcome run_on_terminal(const RunFolder& folder, const std::vector<std::string>& arguments) {

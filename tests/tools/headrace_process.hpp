@@ -4,6 +4,7 @@
 // judge what came out. Thread rule: one thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -12,6 +13,7 @@ namespace headrace::tests {
 
 struct Outcome {
   int exit_code = -1;  // -1: ended by a signal it did not catch
+  int killed_by = 0;   // that signal; SIGKILL when it had to be ended
   std::string out;
   std::string err;
 };
@@ -37,14 +39,22 @@ class RunFolder {
 // The text of `tiny.yaml`.
 [[nodiscard]] std::string tiny_config();
 
+// What the system grants a process; 0: as much as this one has.
+struct Limits {
+  std::uint64_t address_space_bytes = 0;
+  std::uint64_t stack_bytes = 0;  // of each thread
+};
+
 // A running `headrace`; its working folder is the RunFolder, which outlives it.
 class HeadraceProcess {
  public:
-  HeadraceProcess(const RunFolder& folder, const std::vector<std::string>& arguments);
+  HeadraceProcess(const RunFolder& folder, const std::vector<std::string>& arguments,
+                  const Limits& limits = {});
   ~HeadraceProcess();  // kills what still runs
   HeadraceProcess(const HeadraceProcess&) = delete;
   HeadraceProcess& operator=(const HeadraceProcess&) = delete;
 
+  [[nodiscard]] pid_t pid() const { return child_; }
   void send_signal(int number) const;
   // Waits for the end; after a minute it kills the process and the exit code is -1.
   [[nodiscard]] Outcome wait();
@@ -55,7 +65,8 @@ class HeadraceProcess {
 };
 
 [[nodiscard]] Outcome run_headrace(const RunFolder& folder,
-                                   const std::vector<std::string>& arguments);
+                                   const std::vector<std::string>& arguments,
+                                   const Limits& limits = {});
 // Both streams on a terminal: everything it showed, raw, is `out`.
 [[nodiscard]] Outcome run_on_terminal(const RunFolder& folder,
                                       const std::vector<std::string>& arguments);

@@ -212,6 +212,29 @@ TEST_CASE("tools: a summary goes through links and pipes and spares its neighbou
   CHECK(piped.exit_code == 0);
 }
 
+TEST_CASE("tools: a run that fails leaves no summary of an earlier run - a refused one leaves it") {
+  const RunFolder folder;
+  folder.write("real.json", "old");
+  REQUIRE(symlink("real.json", (folder.path() + "/link.json").c_str()) == 0);
+  const auto train = [&](const std::string& setting) {
+    return run_headrace(folder, {"train", "tiny.yaml", "--summary", "link.json", "--set", setting});
+  };
+  for (const char* refused : {"schedule.name=x", "run.steps=-1", "run.metrics=absent/m.jsonl"}) {
+    CAPTURE(refused);
+    CHECK(train(refused).exit_code == 2);
+    CHECK(folder.read("real.json") == "old");
+  }
+  for (const char* failing : {"debug.throw_at=1:2", "data.train=absent.txt"}) {
+    CAPTURE(failing);
+    folder.write("real.json", "old");
+    CHECK(train(failing).exit_code > 2);
+    CHECK_FALSE(folder.holds("real.json"));
+  }
+  // The link still leads to the same place.
+  CHECK(train("run.steps=1").exit_code == 0);
+  CHECK(contains(folder.read("real.json"), "state_hash"));
+}
+
 TEST_CASE("tools: what this build lacks is refused and never ignored") {
   const RunFolder folder;
   for (const char* key : {"data.validation=corpus.txt", "determinism.accept_other_numerics=true"}) {

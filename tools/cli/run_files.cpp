@@ -97,11 +97,15 @@ nlohmann::ordered_json summary_of(const actors::Plan& plan, const actors::RunRes
 
 namespace {
 
-// The file behind a link is what gets replaced, never the link.
+// The file behind a link is what gets replaced, never the link; also where that file is missing.
 std::string target_of(const std::string& path) {
-  std::error_code failed;
-  const auto target = std::filesystem::canonical(path, failed);
-  return failed ? path : target.string();
+  constexpr int kLinksFollowed = 40;  // as many as the system follows
+  std::error_code ignored;
+  std::filesystem::path target(path);
+  for (int i = 0; i < kLinksFollowed && std::filesystem::is_symlink(target, ignored); ++i) {
+    target = target.parent_path() / std::filesystem::read_symlink(target, ignored);
+  }
+  return target.string();
 }
 
 // Devices and pipes are written to as they are; replacing one would destroy it.
@@ -127,6 +131,13 @@ Status check_summary_path(const std::string& path) {
     return {StatusCode::kUsage, path + ": cannot be written: it is a folder"};
   }
   return Status::ok();
+}
+
+Status remove_old_summary(const std::string& path) {
+  if (is_special(path) || std::remove(target_of(path).c_str()) == 0 || errno == ENOENT) {
+    return Status::ok();
+  }
+  return unwritable(path);
 }
 
 Status write_summary(const std::string& path, const actors::Plan& plan,

@@ -36,6 +36,9 @@ struct SpeedFigures {
                                                 const actors::RunResult& result);
 // kUsage with path and reason when a summary could not be written there. Leaves nothing behind.
 [[nodiscard]] Status check_summary_path(const std::string& path);
+// Called when a run starts: if it fails, nobody takes an earlier run's summary for its own. Devices
+// and pipes stay.
+[[nodiscard]] Status remove_old_summary(const std::string& path);
 // Written aside and renamed, so that a reader never sees half of it.
 [[nodiscard]] Status write_summary(const std::string& path, const actors::Plan& plan,
                                    const actors::RunResult& result);

@@ -95,6 +95,7 @@ Status train(const TrainOptions& options, ChosenCommand& chosen) {
   log(LogLevel::kDebug, "train", "resolved config", {{"yaml", config::resolved_yaml(*config)}});
   MetricsFile metrics;
   if (config->run.metrics) HEADRACE_RETURN_IF_ERROR(metrics.open(*config->run.metrics));
+  if (!options.summary.empty()) HEADRACE_RETURN_IF_ERROR(remove_old_summary(options.summary));
   std::cerr << actors::describe(*plan);
   RunView view(*plan, config->run.metrics ? &metrics : nullptr);
   std::signal(SIGINT, on_signal);
