@@ -82,6 +82,11 @@ class Meaning {
                        " elsewhere is of the current ones (I input gradient, B full backward); use "
                        "one of the two");
     if (bw != nullptr) {
+      const auto [place, weight] = first_of(ActionKind::kBackwardWeight);
+      if (weight != nullptr && first_of(ActionKind::kBackward).second == nullptr)
+        return fault(place, quoted_cell(to_string(weight->action)) +
+                                " has no B: in PyTorch's old letters, which BW in the file shows, "
+                                "every W needs the input gradient B");
       is_old_ = true;
     } else if (input == nullptr && first_of(ActionKind::kBackwardWeight).second != nullptr &&
                first_of(ActionKind::kBackward).second != nullptr) {
@@ -237,12 +242,16 @@ class Meaning {
                        [&](std::int32_t count) { return count == program_.chunks; });
   }
 
+  // Half of an odd number of microbatches means two things to two readers.
+  [[nodiscard]] bool may_be_bidirectional() const {
+    return program_.chunks == 1 && program_.microbatches % 2 == 0;
+  }
+
   bool find_placement() {
     Place place;
     for (const Placement placement : {Placement::kLoop, Placement::kVShape})
       if (misplaced(placement, &place) == 0) return true;
-    const bool may_be_bidirectional = program_.chunks == 1 && program_.microbatches % 2 == 0;
-    if (may_be_bidirectional && misplaced(Placement::kBidirectional, &place) == 0) return true;
+    if (may_be_bidirectional() && misplaced(Placement::kBidirectional, &place) == 0) return true;
     const bool is_even = fill_table();
     if (is_even && misplaced(Placement::kTable, &place) == 0) return true;
     return refuse_placement(is_even);
@@ -262,7 +271,7 @@ class Meaning {
     Placement best_placement = Placement::kLoop;
     for (const Placement placement :
          {Placement::kLoop, Placement::kVShape, Placement::kBidirectional, Placement::kTable}) {
-      if (placement == Placement::kBidirectional && program_.chunks != 1) continue;
+      if (placement == Placement::kBidirectional && !may_be_bidirectional()) continue;
       Place place;
       const std::int64_t count = misplaced(placement, &place);
       if (best >= 0 && count >= best) continue;

@@ -90,6 +90,8 @@ TEST_CASE("csv: placements that no rank table describes are refused with the cel
   CHECK(contains(refusal("0F0,0B0,1F1,1B1\n1F0,1B0,0F1\n0B1,2F0,2B0,2F1,2B1\n"),
                  "my.csv:1:3: rank 0, cell 2: '1F1' stands on rank 0, but the other actions place "
                  "stage 1 on rank 1"));
+  // Bidirectional placement has no middle for an odd number of microbatches.
+  CHECK(contains(refusal("0F0,1F1,1F2\n1F0,0F1,0F2\n"), "'1F1' stands on rank 0, but"));
   CHECK(refusal("0F0,1F0,2F0\n3F0\n") ==
         "my.csv: the ranks hold unequal numbers of stages: 3, 1; every rank must hold 2");
   CHECK(refusal("0F0,1F0\n2F0\n") ==
@@ -248,6 +250,7 @@ TEST_CASE("csv: a file of two letter eras is refused by their names") {
   CHECK(contains(mixed, "'0I0' elsewhere is of the current ones"));
   CHECK(contains(refusal("0F0,0B0,0W0,0F1,0B1\n"), "my.csv:1:5: rank 0, cell 4: '0B1' has no W"));
   CHECK(contains(refusal("0F0,0B0,0F1,0W1,0W0\n"), "'0W1' has no B"));
+  CHECK(contains(refusal("0F0,0BW0,0W0\n"), "my.csv:1:3: rank 0, cell 2: '0W0' has no B: in "));
 }
 
 TEST_CASE("csv: C40 transfers in a compute only file are refused with their partner") {
