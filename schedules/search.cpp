@@ -23,6 +23,8 @@ namespace {
 // Effort in actions priced, so that it depends on the problem alone. Above the last one only the
 // named schedules are compared: the search would need gigabytes.
 constexpr std::int64_t kListActions = 25'000'000;
+constexpr std::int64_t kLists = 1000;
+constexpr std::int64_t kListStep = 7919;  // a prime that divides no number of rules
 constexpr std::int64_t kMoveActions = 120'000'000;
 constexpr std::int64_t kTriesPerAction = 150;
 constexpr std::size_t kNodesMax = 3'000'000;
@@ -120,13 +122,13 @@ void keep(Start start, std::vector<Start>* best) {
 void try_lists(const SearchModel& model, const std::vector<ListRules>& rules,
                std::vector<Start>* best) {
   const auto nodes = static_cast<std::int64_t>(model.node_count());
-  const auto count =
-      std::clamp<std::int64_t>(kListActions / nodes, 1, static_cast<std::int64_t>(rules.size()));
+  const auto all = static_cast<std::int64_t>(rules.size());
+  const auto count = std::clamp<std::int64_t>(kListActions / nodes, 1, std::min(kLists, all));
+  const std::int64_t step = count == all ? 1 : kListStep;  // a sample that mixes all rules
   Evaluator evaluator(model);
   Orders orders;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::size_t pick =
-        static_cast<std::size_t>(i) * rules.size() / static_cast<std::size_t>(count);
+    const auto pick = static_cast<std::size_t>(i * step % all);
     if (!make_list(model, rules[pick], &orders)) continue;
     const Score score = evaluator.run(orders);
     if (score.span < kNoTime) keep({&model, score, orders}, best);

@@ -18,9 +18,9 @@ struct SearchGoal {
   double hop = 0;                 // latency of a transfer between ranks, in the unit of the costs
   // Most activations (chunks, held from F to W) a rank may hold. 0 = 2 P V.
   std::int32_t activation_limit = 0;
-  // The share of an activation that is free after I, from 0 to 1; W frees the rest. 0 = all of it is
-  // held from F to W, as validate() counts peak_activations. The zero-bubble paper's memory model is
-  // 1 - M_W / M_B.
+  // The share of an activation that is free after I, from 0 to 1; W frees the rest. 0 = all of it
+  // is held from F to W, as validate() counts peak_activations. The zero-bubble paper's memory
+  // model is 1 - M_W / M_B.
   double released_at_input = 0;
   // Multiplies the orders that are priced: 1 takes about a third of a second for P = 8, M = 32.
   std::int32_t effort = 1;
