@@ -272,6 +272,7 @@ class Meaning {
     for (const Placement placement :
          {Placement::kLoop, Placement::kVShape, Placement::kBidirectional, Placement::kTable}) {
       if (placement == Placement::kBidirectional && !may_be_bidirectional()) continue;
+      if (placement == Placement::kTable && !is_even) continue;
       Place place;
       const std::int64_t count = misplaced(placement, &place);
       if (best >= 0 && count >= best) continue;
