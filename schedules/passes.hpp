@@ -36,8 +36,4 @@ struct StepEnd {
 // unchanged.
 [[nodiscard]] Program with_transfers(Program program);
 
-// Every action of the program, cells joined by ',', a row per rank, LF at the end of each row
-// (PyTorch's format).
-[[nodiscard]] std::string to_csv(const Program& program);
-
 }  // namespace headrace::schedules

@@ -77,7 +77,7 @@ TEST_CASE("config: a Megatron layout is unrolled as Megatron does") {
   CHECK(unrolled(",E,,t,*,2,|,L,") == "Ett|L");
 }
 
-TEST_CASE("config: random layouts agree with Megatron's two substitutions") {
+TEST_CASE("config: random layouts agree with the two substitutions of Megatron") {
   constexpr std::uint32_t kSeed = 7;
   MESSAGE("seed " << kSeed);
   std::uint32_t state = kSeed;
@@ -182,7 +182,7 @@ TEST_CASE("config: refusals of a layout have the line and column of the letter")
   CHECK(contains(refusal(layout_config("null", 3, 2)), "stages: expected a list"));
 }
 
-TEST_CASE("config: places of a layout's stages are their first letters") {
+TEST_CASE("config: a stage of a layout has the place of its first letter") {
   const Result<Config> config = parse(layout_config("\"Et|(t|)*2L\"", 3, 4));
   REQUIRE_MESSAGE(config.is_ok(), config.status().message());
   CHECK(config->places.of("stages[0].layers") == "run.yaml:18:10");

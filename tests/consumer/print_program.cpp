@@ -1,6 +1,6 @@
 // Prints the 1F1B program of three ranks and four microbatches, built with the installed library.
 #include "runtime/base/status.hpp"
-#include "schedules/passes.hpp"
+#include "schedules/csv.hpp"
 #include "schedules/registry.hpp"
 
 #include <iostream>

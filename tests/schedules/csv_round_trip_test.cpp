@@ -93,7 +93,7 @@ TEST_CASE("csv: C42 every golden order is read and written byte for byte") {
   CHECK(files >= 50);
 }
 
-TEST_CASE("csv: what the step's end and the transfers add is left out of compute only") {
+TEST_CASE("csv: compute only leaves out the end of the step and the transfers") {
   ScheduleSpec spec;
   spec.ranks = 4;
   spec.microbatches = 6;

@@ -289,7 +289,7 @@ TEST_CASE("csv: C40 transfers without a partner are for the validator to name") 
   CHECK(contains(judged("0F0,0SEND_F0,1F0,1SEND_F0,2F0,2B0,1B0,0B0\n"), "0SEND_F0"));
 }
 
-TEST_CASE("csv: PyTorch's comms of its zero bubble test are read and valid") {
+TEST_CASE("csv: comms in old letters with a full backward on one rank are read") {
   // The file PyTorch's own pipelining tests compare with, in the old letters.
   const std::string text =
       "0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,2BW0,"

@@ -1,6 +1,7 @@
 // Against an independent generator and simulator: orders cell by cell, and every number of a
 // record.
 #include "runtime/base/sha256.hpp"
+#include "schedules/csv.hpp"
 #include "schedules/passes.hpp"
 #include "schedules/simulator.hpp"
 #include "schedules/validator.hpp"

@@ -1,5 +1,6 @@
 #include "schedules/passes.hpp"
 
+#include "schedules/csv.hpp"
 #include "schedules/validator.hpp"
 #include "tests/schedules/programs.hpp"
 

@@ -1,4 +1,5 @@
 // Sweeps over every schedule and many shapes, and seeded mutations judged by a slow second opinion.
+#include "schedules/csv.hpp"
 #include "schedules/passes.hpp"
 #include "schedules/simulator.hpp"
 #include "schedules/validator.hpp"
