@@ -2,7 +2,8 @@
 """What CI runs, cheap steps first, each timed; one closing table. Called by tools/check.
 
   tools/check               every step
-  tools/check --full        the same with whole test matrices (HEADRACE_FULL=1) and clang-tidy
+  tools/check --full        the same with whole test matrices (HEADRACE_FULL=1), fuzzing and
+                            clang-tidy
   tools/check --only STEP   one step (may be repeated); what it needs must have been built before
   tools/check --list        the steps
 
@@ -112,6 +113,23 @@ def step_quickstart(_):
     call(["tools/quickstart", "--", "--set", "run.steps=3"])
 
 
+def step_fuzz(options):
+    """A minute per reader from the corpus in tests/; what it finds beside stays in the build folder."""
+    if not options.full:
+        raise Skipped("runs with --full")
+    call(["cmake", "--preset", "fuzz"])
+    call(["cmake", "--build", "--preset", "fuzz", "--parallel", str(JOBS)])
+    for reader, longest in (("csv", 4096), ("layout", 512)):
+        found = Path("build/fuzz/corpus", reader)
+        found.mkdir(parents=True, exist_ok=True)
+        dictionary = Path("tests/fuzz", f"{reader}.dict")
+        call([f"build/fuzz/bin/{reader}_fuzzer", "-max_total_time=60", f"-max_len={longest}",
+              "-timeout=20", "-print_final_stats=1", "-verbosity=0",
+              f"-artifact_prefix=build/fuzz/{reader}-",
+              *([f"-dict={dictionary}"] if dictionary.exists() else []),
+              str(found), f"tests/fuzz/corpus/{reader}"])
+
+
 def step_clang_tidy(options):
     if not options.full:
         raise Skipped("runs with --full")
@@ -144,6 +162,7 @@ STEPS = [
     ("quickstart", step_quickstart, "build"),
     ("asan", step_asan, None),
     ("tsan", step_tsan, None),
+    ("fuzz", step_fuzz, None),
     ("clang-tidy", step_clang_tidy, "build"),
 ]
 
@@ -186,7 +205,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="tools/check", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [name for name, _, _ in STEPS]
-    parser.add_argument("--full", action="store_true", help="whole matrices, and clang-tidy")
+    parser.add_argument("--full", action="store_true", help="whole matrices, fuzzing and clang-tidy")
     parser.add_argument("--only", action="append", choices=names, metavar="STEP",
                         help="run this step: " + ", ".join(names))
     parser.add_argument("--list", action="store_true", help="print the steps and leave")
