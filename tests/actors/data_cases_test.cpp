@@ -11,13 +11,10 @@
 namespace headrace::actors {
 namespace {
 
+using testing::contains;
 using testing::difference;
 using testing::tiny_config;
 using testing::TinyData;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("case C75: a token outside the vocabulary stops the run before any weight changes") {
   // Eight samples: the first batch holds every token. The last one is a target only.

@@ -1,29 +1,25 @@
 // Whole runs that fail: a stage throws, a stage sleeps, a stage never comes back, a stage is slow.
-#include "runtime/config/load.hpp"
 #include "tests/actors/sleeping_layer.hpp"
 #include "tests/actors/tiny_run.hpp"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace headrace::actors {
 namespace {
 
+using testing::contains;
+using testing::plan_with_layer;
 using testing::tiny_config;
 using testing::TinyData;
 using testing::use_sleeping_layers;
 
+constexpr const char* kSleeping = "sleeping";
 constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kSecond = 1000 * kMillisecond;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("case C54: an exception inside a stage ends the run with its text") {
   const TinyData data;
@@ -51,23 +47,6 @@ TEST_CASE("case C54: an exception inside a stage ends the run with its text") {
   }
 }
 
-// Three stages of four blocks, one of which also holds a layer that sleeps. It is added to a
-// finished config, so that only the partition judges it.
-Plan with_sleeper(std::size_t stage, config::Config config) {
-  const auto one = [](const char* kind) { return config::LayerRun{kind, 1, {}}; };
-  config.pipeline.ranks = 3;
-  config.stages = {{{one("embedding"), one("block")}, false},
-                   {{{"block", 2, {}}}, false},
-                   {{one("block"), one("norm"), one("head")}, false}};
-  auto finished = config::finish_config(std::move(config));
-  REQUIRE_MESSAGE(finished.is_ok(), finished.status().message());
-  auto& layers = finished->stages[stage].layers;
-  layers.insert(layers.begin() + (stage == 0 ? 1 : 0), one("sleeping"));
-  auto plan = make_plan(*finished);
-  REQUIRE_MESSAGE(plan.is_ok(), plan.status().message());
-  return *std::move(plan);
-}
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -83,7 +62,7 @@ TEST_CASE("action timeout: a stage that sleeps too long ends the run and is name
       config.run.action_timeout_seconds = 0.4;
       config.run.queued = queued;
       const auto begin = std::chrono::steady_clock::now();
-      const RunResult run = data.run(with_sleeper(stage, config));
+      const RunResult run = data.run(plan_with_layer(config, stage, kSleeping));
       CHECK(seconds_since(begin) < 10);
       CHECK(run.status.code() == StatusCode::kTimeout);
       const std::string& text = run.status.message();
@@ -105,7 +84,7 @@ TEST_CASE("action timeout: a stage that never hears the stop is left behind") {
   config.batch.size = 1;
   config.run.action_timeout_seconds = 0.4;
   const auto begin = std::chrono::steady_clock::now();
-  const RunResult run = data.run(with_sleeper(1, config));
+  const RunResult run = data.run(plan_with_layer(config, 1, kSleeping));
   CHECK(seconds_since(begin) < 10);  // it did not wait for the sleeper
   CHECK(run.status.code() == StatusCode::kTimeout);
   CAPTURE(run.status.message());
@@ -119,7 +98,7 @@ TEST_CASE("action timeout: a slow run whose actions are short is left alone") {
   config::Config config = tiny_config();
   config.run.action_timeout_seconds = 1.0;
   config.run.steps = 2;  // more than three seconds
-  const RunResult run = data.run(with_sleeper(1, config));
+  const RunResult run = data.run(plan_with_layer(config, 1, kSleeping));
   CHECK_MESSAGE(run.status.is_ok(), run.status.message());
   CHECK(run.wall_seconds > 3.0);
 }
@@ -134,7 +113,7 @@ TEST_CASE("case C56: a slow stage holds the others back and activations stay bou
     std::vector<std::int64_t> bytes;
     for (const std::int32_t microbatches : {16, 64}) {
       config.batch.size = microbatches;
-      const Plan plan = with_sleeper(slow, config);
+      const Plan plan = plan_with_layer(config, slow, kSleeping);
       const RunResult run = data.run(plan);
       REQUIRE_MESSAGE(run.status.is_ok(), run.status.message());
       for (std::int32_t r = 0; r < 3; ++r) {

@@ -11,6 +11,7 @@
 namespace headrace::actors {
 namespace {
 
+using testing::contains;
 using testing::difference;
 using testing::distance_beyond;
 using testing::rounds;
@@ -147,10 +148,6 @@ TEST_CASE("case C24: a batch without supervised tokens has loss zero and changes
     }
     CHECK(run.state_hash == untouched.state_hash);
   }
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("case C19: a NaN in any stage stops the run before the update and names the place") {

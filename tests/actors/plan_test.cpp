@@ -12,6 +12,7 @@
 namespace headrace::actors {
 namespace {
 
+using testing::contains;
 using testing::plan_of;
 using testing::tiny_config;
 
@@ -29,10 +30,6 @@ std::string refusal_of(const config::Config& config) {
   REQUIRE_FALSE(plan.is_ok());
   CHECK(plan.status().code() == StatusCode::kConfig);
   return plan.status().message();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 config::LayerRun run_of(const char* kind, std::int32_t count = 1) { return {kind, count, {}}; }

@@ -6,10 +6,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +21,7 @@ namespace headrace::actors {
 namespace {
 
 using testing::ActorBench;
+using testing::contains;
 using testing::fake_scheduler;
 using testing::Mail;
 using testing::TinyData;
@@ -36,7 +41,8 @@ data::BatchLoader loader_of(const config::Config& config, const std::string& pat
 // All actors of a run, none of them detached.
 class Run {
  public:
-  Run(const config::Config& config, const std::string& path)
+  Run(const config::Config& config, const std::string& path,
+      const std::atomic<int>* signal = nullptr)
       : pipeline_(Pipeline::create(testing::plan_of(config)).value()),
         loader_(loader_of(pipeline_->plan().config, path)),
         main_(std::make_unique<caf::scoped_actor>(bench_.system())) {
@@ -49,6 +55,7 @@ class Run {
     }
     SchedulerArguments arguments;
     arguments.pipeline = pipeline_.get();
+    arguments.signal = signal;
     arguments.result = &result_;
     arguments.main = caf::actor_cast<caf::actor>(*main_);
     arguments.last_step = config.run.steps;
@@ -61,6 +68,7 @@ class Run {
   }
   // Actors that a failed check left behind would keep the system from ending.
   ~Run() {
+    release_data();
     for (const StageHandle& stage : stages_) caf::anon_send_exit(stage, caf::exit_reason::kill);
     caf::anon_send_exit(data_, caf::exit_reason::kill);
     caf::anon_send_exit(scheduler_, caf::exit_reason::kill);
@@ -79,6 +87,26 @@ class Run {
   const SchedulerHandle& scheduler() const { return scheduler_; }
   const StageHandle& stage(std::size_t rank) const { return stages_[rank]; }
   const DataHandle& data_actor() const { return data_; }
+  const SchedulerState& state() const { return testing::state_of<SchedulerState>(scheduler_); }
+  // Runs everything but the data actor: it is given no turn until it is released.
+  void run_without_data() {
+    auto& jobs = bench_.jobs().jobs;
+    auto* const data = dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(data_));
+    do {
+      const auto at = std::find(jobs.begin(), jobs.end(), data);
+      if (at == jobs.end()) continue;
+      jobs.erase(at);
+      held_ = data;
+    } while (bench_.jobs().try_run_once());
+  }
+  void release_data() {
+    if (held_ != nullptr) bench_.jobs().jobs.push_back(std::exchange(held_, nullptr));
+  }
+  // Lets the scheduler look at the boards once.
+  void look_without_data() {
+    bench_.jobs().advance_time(std::chrono::seconds(1));
+    run_without_data();
+  }
   bool stop_raised() { return pipeline_->stop().load(); }
 
   // Whether RunEnded came: exactly once, and nothing else.
@@ -106,16 +134,13 @@ class Run {
   SchedulerHandle scheduler_;
   std::vector<StageHandle> stages_;
   DataHandle data_;
+  caf::resumable* held_ = nullptr;  // the data actor, taken out of the queue of jobs
 };
 
 config::Config config_of(std::int32_t ranks) {
   config::Config config = testing::tiny_config();
   config.pipeline.ranks = ranks;
   return config;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 void check_clean_end(Run& run) {
@@ -215,6 +240,85 @@ TEST_CASE("scheduler: a killed data actor ends the run and is named") {
   check_clean_end(run);
   CHECK_FALSE(run.result().status.is_ok());
   CHECK(contains(run.result().status.message(), "data actor"));
+}
+
+// The virtual clock is the scheduler's; how late a batch is it reads from the real one.
+void look_until_it_fails(Run& run) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (run.state().phase == RunPhase::kRunning) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    run.look_without_data();
+  }
+  CHECK(run.state().phase == RunPhase::kDraining);
+  run.release_data();
+  check_clean_end(run);
+}
+
+// Runs until the first step is open; its successor's batch is asked for and does not come.
+void hold_second_batch(Run& run) {
+  run.start();
+  while (!run.state().opened) REQUIRE(run.bench().run(1) == 1);
+  run.run_without_data();
+  REQUIRE(run.state().undecided);
+  REQUIRE(run.result().steps.empty());
+}
+
+const std::string kNoBatch =
+    "step 1: no progress for run.action_timeout_seconds: the data actor has been loading the batch "
+    "of step ";
+
+TEST_CASE("scheduler: a batch that does not come ends the run and is named") {
+  const TinyData data;
+  config::Config config = config_of(2);
+  config.run.action_timeout_seconds = 0.02;
+  Run first(config, data.path());
+  first.start();
+  first.run_without_data();
+  look_until_it_fails(first);
+  CHECK(first.result().status.code() == StatusCode::kTimeout);
+  CHECK(first.result().status.message() == kNoBatch + "1");
+  Run second(config, data.path());
+  hold_second_batch(second);
+  look_until_it_fails(second);
+  CHECK(second.result().status.code() == StatusCode::kTimeout);
+  CHECK(second.result().status.message() == kNoBatch + "2");
+}
+
+TEST_CASE("scheduler: a signal while the first batch loads ends the run before any step") {
+  const TinyData data;
+  std::atomic<int> signal{0};
+  Run run(config_of(2), data.path(), &signal);
+  run.start();
+  run.run_without_data();
+  signal.store(SIGTERM);
+  CHECK(run.state().phase == RunPhase::kRunning);
+  run.look_without_data();
+  CHECK(run.state().phase == RunPhase::kDraining);
+  run.release_data();
+  check_clean_end(run);
+  CHECK(run.result().status.is_ok());
+  CHECK(run.result().signal == SIGTERM);
+  CHECK(run.result().steps.empty());
+  Plan untouched = testing::plan_of(config_of(2));
+  untouched.config.run.steps = 0;
+  CHECK(run.result().state_hash == data.run(untouched).state_hash);
+}
+
+TEST_CASE("scheduler: a signal while a later batch loads commits the step that is done") {
+  const TinyData data;
+  std::atomic<int> signal{0};
+  Run run(config_of(2), data.path(), &signal);
+  hold_second_batch(run);
+  signal.store(SIGINT);
+  run.look_without_data();
+  CHECK(run.state().phase == RunPhase::kDraining);
+  run.release_data();
+  check_clean_end(run);
+  CHECK(run.result().signal == SIGINT);
+  config::Config one_step = config_of(2);
+  one_step.run.steps = 1;
+  CHECK_EQ(testing::difference(data.run(one_step), run.result()), "");
 }
 
 TEST_CASE("scheduler: looking at the boards leaves a healthy run alone") {

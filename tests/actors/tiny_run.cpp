@@ -66,6 +66,25 @@ Plan plan_of(config::Config config, BrokenRule rule) {
   return *std::move(plan);
 }
 
+Plan plan_with_layer(config::Config config, std::size_t stage, const char* kind) {
+  const auto one = [](const char* name) { return config::LayerRun{name, 1, {}}; };
+  config.pipeline.ranks = 3;
+  config.stages = {{{one("embedding"), one("block")}, false},
+                   {{{"block", 2, {}}}, false},
+                   {{one("block"), one("norm"), one("head")}, false}};
+  auto finished = config::finish_config(std::move(config));
+  REQUIRE_MESSAGE(finished.is_ok(), finished.status().message());
+  auto& layers = finished->stages[stage].layers;
+  layers.insert(layers.begin() + (stage == 0 ? 1 : 0), one(kind));
+  auto plan = make_plan(*finished);
+  REQUIRE_MESSAGE(plan.is_ok(), plan.status().message());
+  return *std::move(plan);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 RunResult TinyData::run(config::Config config, const RunOptions& options) const {
   return run(plan_of(std::move(config)), options);
 }

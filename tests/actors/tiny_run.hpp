@@ -1,8 +1,8 @@
 // Tiny configurations and whole runs of them, for the actor tests.
 //
-// What it is for: a config built in code, its data in a temporary file, and the comparison of two
-// results bit by bit. What it does not do: check anything itself, except that a plan can be made.
-// Thread rule: one thread.
+// What it is for: a config built in code, its data in a temporary file, the comparison of two
+// results bit by bit and what is looked for in their messages. What it does not do: check anything
+// itself, except that a plan can be made. Thread rule: one thread.
 #pragma once
 
 #include "runtime/actors/train.hpp"
@@ -33,6 +33,12 @@ inline constexpr bool kSanitized = false;
 
 // Finishes the config and makes its plan; the test fails when either refuses.
 [[nodiscard]] Plan plan_of(config::Config config, BrokenRule rule = BrokenRule::kNone);
+
+// Three stages of four blocks on three ranks; `stage` also holds a layer of this kind, which is
+// added to a finished config, so that only the partition judges it.
+[[nodiscard]] Plan plan_with_layer(config::Config config, std::size_t stage, const char* kind);
+
+[[nodiscard]] bool contains(const std::string& text, const std::string& part);
 
 // A data file of its own for each object.
 class TinyData {
