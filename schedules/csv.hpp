@@ -11,9 +11,9 @@
 // nothing where no parameters are sharded. Rows may differ in length. A byte order mark, NUL, a
 // quoted cell, a number beyond 2147483647 or with a leading zero, a row without actions and
 // everything else is refused with its line and cell.
-// [Note: letter eras] Until the end of 2024 PyTorch wrote B for the input gradient and BW for the
-// full backward; since then I and B. A file with BW, or without I and with a W for every B, is of
-// the old era and is read as I and B. A file that fits neither is refused.
+// [Note: letter eras] Until pytorch/pytorch#138886 (October 2024) PyTorch wrote B for the input
+// gradient and BW for the full backward; since then I and B. A file with BW, or without I and with
+// a W for every B, is of the old era and is read as I and B. A file that fits neither is refused.
 #pragma once
 
 #include "schedules/program.hpp"

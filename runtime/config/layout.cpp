@@ -113,7 +113,7 @@ class Unroller {
     if (at_ < text_.size() && is_digit(text_[at_])) refuse(at_, "a comma inside a number");
     if (at_ < text_.size() && text_[at_] == '*')
       refuse(at_,
-             "a repeat of a repeat, which Megatron reads by its last letter alone; write one "
+             "a repeat of a repeat; Megatron repeats the last letter alone or refuses, write one "
              "count");
     return count;
   }
