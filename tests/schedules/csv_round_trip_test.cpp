@@ -5,8 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <string>
 
@@ -75,6 +78,44 @@ TEST_CASE("csv: C42 every schedule comes back the same in both forms") {
   }
   MESSAGE("programs written and read: " << programs);
   CHECK(programs >= 900);
+}
+
+TEST_CASE("csv: C42 stages placed at random come back with their table") {
+  constexpr std::uint32_t kSeed = 42;
+  MESSAGE("seed " << kSeed);
+  std::mt19937 random(kSeed);
+  int tables = 0;
+  for (int round = 0; round < 300; ++round) {
+    Program program;
+    program.schedule = "again.csv";
+    program.ranks = static_cast<std::int32_t>(1 + random() % 6);
+    program.chunks = static_cast<std::int32_t>(1 + random() % 4);
+    program.stages = program.ranks * program.chunks;
+    program.microbatches = static_cast<std::int32_t>(1 + random() % 5);
+    program.placement = Placement::kTable;
+    for (std::int32_t s = 0; s < program.stages; ++s)
+      program.stage_ranks.push_back(Rank{s % program.ranks});
+    std::shuffle(program.stage_ranks.begin(), program.stage_ranks.end(), random);
+    program.actions.resize(static_cast<std::size_t>(program.ranks));
+    const auto add = [&](ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
+      const Rank rank = program.stage_ranks[static_cast<std::size_t>(stage)];
+      program.actions[rank.index()].push_back(
+          {kind, StageIndex{stage}, MicrobatchIndex{microbatch}});
+    };
+    for (std::int32_t s = 0; s < program.stages; ++s)
+      for (std::int32_t m = 0; m < program.microbatches; ++m) add(ActionKind::kForward, s, m);
+    for (std::int32_t s = program.stages; s-- > 0;)
+      for (std::int32_t m = 0; m < program.microbatches; ++m) add(ActionKind::kBackward, s, m);
+    check_round_trip(program, CsvForm::kComputeOnly);
+    check_round_trip(program, CsvForm::kComputeComms);
+    const Result<Program> back = parse_csv(write_csv(program, CsvForm::kComputeOnly),
+                                           {"again.csv", CsvForm::kComputeOnly, 0});
+    REQUIRE(back.is_ok());
+    if (back->placement != Placement::kTable) continue;  // it happens to be a loop or a V
+    CHECK(*back == program);
+    ++tables;
+  }
+  CHECK(tables >= 100);
 }
 
 TEST_CASE("csv: C42 every golden order is read and written byte for byte") {
