@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <map>
 #include <new>
 #include <utility>
@@ -35,6 +36,27 @@ std::array<Caller, kCallers> callers;
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
 constinit thread_local std::int64_t counted_here = 0;
+std::atomic<bool> following{false};
+std::atomic<std::int64_t> held{0};
+std::atomic<std::int64_t> held_most{0};
+
+void hold(void* memory) {
+  if (memory == nullptr || !following.load(std::memory_order_relaxed)) return;
+  const auto bytes = static_cast<std::int64_t>(malloc_usable_size(memory));
+  const std::int64_t now = held.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::int64_t most = held_most.load(std::memory_order_relaxed);
+  while (now > most && !held_most.compare_exchange_weak(most, now)) continue;
+}
+
+void release(void* memory) {
+  if (memory == nullptr || !following.load(std::memory_order_relaxed)) return;
+  held.fetch_sub(static_cast<std::int64_t>(malloc_usable_size(memory)), std::memory_order_relaxed);
+}
+
+void free_held(void* memory) {
+  release(memory);
+  __libc_free(memory);
+}
 
 void count(void* address) {
   if (!counting.load(std::memory_order_relaxed)) return;
@@ -83,6 +105,16 @@ void start_counting_allocations() {
 
 void stop_counting_allocations() { counting = false; }
 
+void start_following_bytes() {
+  held = held_most = 0;
+  following = true;
+}
+
+std::int64_t stop_following_bytes() {
+  following = false;
+  return held_most;
+}
+
 std::int64_t allocations_of_process() { return counted.load(std::memory_order_relaxed); }
 std::int64_t allocations_counted() { return counted_here; }
 
@@ -106,12 +138,15 @@ void* allocate_or_throw(std::size_t bytes, void* caller) {
   count(caller);
   void* memory = __libc_malloc(bytes);
   if (memory == nullptr) throw std::bad_alloc();
+  hold(memory);
   return memory;
 }
 
 void* allocate_aligned(std::size_t alignment, std::size_t bytes, void* caller) {
   count(caller);
-  return __libc_memalign(alignment, bytes);
+  void* memory = __libc_memalign(alignment, bytes);
+  hold(memory);
+  return memory;
 }
 
 }  // namespace
@@ -121,6 +156,7 @@ void* allocate_aligned(std::size_t alignment, std::size_t bytes, void* caller) {
 
 using headrace::bench::allocate_aligned;
 using headrace::bench::allocate_or_throw;
+using headrace::bench::free_held;
 
 void* operator new(std::size_t bytes) {
   return allocate_or_throw(bytes, __builtin_return_address(0));
@@ -134,26 +170,33 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { __libc_free(memory); }
-void operator delete[](void* memory) noexcept { __libc_free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { __libc_free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { __libc_free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { __libc_free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { __libc_free(memory); }
+void operator delete(void* memory) noexcept { free_held(memory); }
+void operator delete[](void* memory) noexcept { free_held(memory); }
+void operator delete(void* memory, std::size_t) noexcept { free_held(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { free_held(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { free_held(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { free_held(memory); }
 
 extern "C" {
 
 void* malloc(std::size_t bytes) {
   headrace::bench::count(__builtin_return_address(0));
-  return __libc_malloc(bytes);
+  void* memory = __libc_malloc(bytes);
+  headrace::bench::hold(memory);
+  return memory;
 }
 void* calloc(std::size_t count, std::size_t bytes) {
   headrace::bench::count(__builtin_return_address(0));
-  return __libc_calloc(count, bytes);
+  void* memory = __libc_calloc(count, bytes);
+  headrace::bench::hold(memory);
+  return memory;
 }
 void* realloc(void* memory, std::size_t bytes) {
   headrace::bench::count(__builtin_return_address(0));
-  return __libc_realloc(memory, bytes);
+  headrace::bench::release(memory);
+  void* moved = __libc_realloc(memory, bytes);
+  headrace::bench::hold(moved);
+  return moved;
 }
 void* memalign(std::size_t alignment, std::size_t bytes) {
   return allocate_aligned(alignment, bytes, __builtin_return_address(0));
@@ -165,6 +208,6 @@ int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
   *memory = allocate_aligned(alignment, bytes, __builtin_return_address(0));
   return *memory == nullptr ? ENOMEM : 0;
 }
-void free(void* memory) { __libc_free(memory); }
+void free(void* memory) { free_held(memory); }
 
 }  // extern "C"

@@ -37,6 +37,11 @@ TARGETS = [
      "B"),
     ("activations within their bound", "empty_layers/4_ranks_static", "activations_within_bound",
      1, True, ""),
+    ("schedules, 1 M compute actions, all phases", "schedule/both", "cpu_seconds_all", 1, False,
+     "s"),
+    ("schedules, their simulation alone", "schedule/both", "cpu_seconds_simulate", 0.3, False, "s"),
+    ("schedules, peak bytes per action", "schedule/memory", "peak_bytes_per_action", 64, False,
+     "B"),
 ]
 
 
