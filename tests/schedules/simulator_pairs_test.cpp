@@ -87,6 +87,24 @@ TEST_CASE("simulator pairs: two replicas with both directions leave no idle time
   CHECK(run.idle == std::vector<double>{0, 0});
 }
 
+TEST_CASE(
+    "simulator pairs: the idle time of dualpipev halves when outputs leave within the block") {
+  // P 2, M 4. At the block's end: (P - 1) (F&B + B - 3 W) = 2.
+  const Program program = read(
+      "0F0,0F1,0F2,3F0,3I0,3W0,3F1,(0F3;3B1)OVERLAP_F_B,(3F2;0B0)OVERLAP_F_B,3B2,"
+      "(3F3;0B1)OVERLAP_F_B,3B3,0I2,0W2,0I3,0W3\n"
+      "1F0,2F0,1F1,2F1,1F2,2B0,(2F2;1B0)OVERLAP_F_B,(1F3;2B1)OVERLAP_F_B,(2F3;1B1)OVERLAP_F_B,"
+      "2B2,1B2,2I3,1I3,2W3,1W3\n");
+  const Simulation at_end = simulate(program, {});
+  CHECK(at_end.makespan == 26);
+  CHECK(at_end.idle == std::vector<double>{2, 2});
+  SimulationOptions options;
+  options.pair_leaves_at_end = false;
+  const Simulation within = simulate(program, options);
+  CHECK(within.makespan == 25);
+  CHECK(within.idle == std::vector<double>{1, 1});
+}
+
 TEST_CASE("simulator pairs: a shared core runs a block as its parts") {
   for (const bool at_end : {true, false}) {
     SimulationOptions options;
