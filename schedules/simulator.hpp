@@ -46,6 +46,7 @@ struct SimulationOptions {
   std::vector<double> boundary_bytes;  // [boundary after stage s], both ways; empty = 0
   double pair = 0;                     // duration of an overlap pair; 0 = the sum of its actions
   // Both outputs of a pair leave at its end; else F's after F's time, the gradient after F + I.
+  // This and the next matter under kOverlap: the other models transfer after the block.
   bool pair_leaves_at_end = true;
   bool gradient_after_input = false;  // a full B outside a pair releases its gradient after I
 };
