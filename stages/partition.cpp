@@ -236,6 +236,30 @@ Result<Partition> requested_partition(const ModelSpec& model,
   return reader.finish();
 }
 
+Result<std::vector<StageWork>> stage_work(const ModelSpec& model, const MicrobatchShape& shape,
+                                          const Partition& partition) {
+  std::vector<StageWork> work;
+  for (const std::vector<LayerSpec>& stage : partition) {
+    StageWork sum;
+    for (const LayerSpec& spec : stage) {
+      const auto layer = make_layer({.model = model, .spec = spec});
+      if (!layer.is_ok()) return layer.status();
+      const double forward = (*layer)->forward_flops(shape);
+      double products = 0;
+      for (const ParameterSpec& parameter : (*layer)->parameters()) {
+        if (!parameter.is_matrix() || !parameter.gemm) continue;
+        products += 2.0 * static_cast<double>(shape.rows() * parameter.count());
+      }
+      const double rest = std::max(0.0, forward - products);
+      sum.forward += forward;
+      sum.backward_input += products + 2 * rest + (model.recompute ? forward : 0);
+      sum.backward_weight += spec.frozen ? 0 : products;
+    }
+    work.push_back(sum);
+  }
+  return work;
+}
+
 std::string to_string(const std::vector<LayerSpec>& stage) {
   std::string text;
   for (std::size_t i = 0; i < stage.size();) {

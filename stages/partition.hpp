@@ -35,6 +35,17 @@ struct StageRequest {
 // kConfig with the numbers ("31 blocks in stages, the model has 30"), naming the stage.
 [[nodiscard]] Result<Partition> requested_partition(const ModelSpec& model,
                                                     std::span<const StageRequest> requests);
+// What a microbatch costs a stage, in floating-point operations: the estimate that balances stages
+// and that a search for an order starts from. A product with a weight matrix costs F, I and W the
+// same; what has no weights (attention's core) costs nothing in W and twice in I.
+struct StageWork {
+  double forward = 0;
+  double backward_input = 0;
+  double backward_weight = 0;
+};
+[[nodiscard]] Result<std::vector<StageWork>> stage_work(const ModelSpec& model,
+                                                        const MicrobatchShape& shape,
+                                                        const Partition& partition);
 // e.g. "embedding block.0-1" per stage.
 [[nodiscard]] std::string to_string(const std::vector<LayerSpec>& stage);
 

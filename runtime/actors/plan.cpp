@@ -1,9 +1,9 @@
 #include "runtime/actors/plan.hpp"
 
+#include "runtime/actors/program_source.hpp"
 #include "runtime/base/check.hpp"
 #include "runtime/comm/boundary.hpp"
 #include "schedules/passes.hpp"
-#include "schedules/registry.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -82,24 +82,22 @@ Result<stages::Partition> partition_of(const config::Config& config, const stage
   return stages::requested_partition(model, requests);
 }
 
-Result<schedules::Program> program_of(const config::Config& config, BrokenRule broken_rule) {
-  schedules::ScheduleSpec spec;
-  spec.name = config.schedule.name;
-  spec.ranks = config.pipeline.ranks;
-  spec.chunks = config.pipeline.chunks;
-  spec.microbatches = config.batch.microbatches();
-  spec.descending_backward = config.schedule.reverse_backward;
-  auto program = schedules::make_program(spec);
-  if (!program) {
-    return Status(program.status().code(), "schedule.name: " + program.status().message());
+// What the search behind `auto` balances, where the config states no times.
+Result<std::vector<schedules::StageCost>> costs_of(const config::Config& config, const Plan& plan) {
+  std::vector<schedules::StageCost> costs;
+  if (config.schedule.name != "auto" || config.schedule.times) return costs;
+  const std::int32_t stages = config.pipeline.ranks * config.pipeline.chunks;
+  const auto partition = partition_of(config, plan.model, plan.shape, stages);
+  if (!partition) return partition.status();
+  const auto work = stages::stage_work(plan.model, plan.shape, *partition);
+  if (!work) return work.status();
+  double most = 0;
+  for (const stages::StageWork& stage : *work) most = std::max(most, stage.forward);
+  const auto cost = [most](double flops) { return std::max(flops / most, 1e-3); };
+  for (const stages::StageWork& stage : *work) {
+    costs.push_back({cost(stage.forward), cost(stage.backward_input), cost(stage.backward_weight)});
   }
-  if (program->forward_only) {
-    return Status(StatusCode::kConfig, "schedule.name: '" + spec.name +
-                                           "' runs no backward and trains nothing; pick a training "
-                                           "schedule, see `headrace schedule list`");
-  }
-  if (broken_rule == BrokenRule::kAddingOrder) return program;
-  return schedules::with_ascending_weights(*std::move(program));
+  return costs;
 }
 
 bool trains(const std::vector<LayerSpec>& layers) {
@@ -257,7 +255,9 @@ Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
   plan.model = to_model(config);
   plan.shape = {config.batch.microbatch_size, config.model.context};
   plan.optimizer = to_optimizer(config);
-  auto program = program_of(config, broken_rule);
+  const auto costs = costs_of(config, plan);
+  if (!costs) return costs.status();
+  auto program = make_run_program(config, *costs, broken_rule);
   if (!program) return program.status();
   auto partition = partition_of(config, plan.model, plan.shape, program->stages);
   if (!partition) return partition.status();

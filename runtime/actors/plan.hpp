@@ -2,7 +2,7 @@
 //
 // What it is for: config -> model -> partition -> schedule -> program -> facts -> bytes per rank.
 // Both `headrace config check` and `headrace train` start here. What it does not do: allocate, read
-// data or spawn. Thread rule: a value; free functions are pure.
+// data or spawn. Thread rule: a value; free functions are pure but for a schedule file they read.
 #pragma once
 
 #include "runtime/base/broken_rule.hpp"

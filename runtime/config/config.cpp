@@ -9,6 +9,7 @@ std::string_view to_string(GeluKind value) { return word_of(value); }
 std::string_view to_string(PolicyKind value) { return word_of(value); }
 std::string_view to_string(DataFormat value) { return word_of(value); }
 std::string_view to_string(OptimizerKind value) { return word_of(value); }
+std::string_view to_string(BackwardOrder value) { return word_of(value); }
 std::string_view to_string(DecayKind value) { return word_of(value); }
 std::string_view to_string(Precision value) { return word_of(value); }
 std::string_view to_string(RecomputeKind value) { return word_of(value); }

@@ -27,6 +27,7 @@ enum class GeluKind : std::uint8_t { kExact, kTanh };
 enum class PolicyKind : std::uint8_t { kStatic, kGreedy };
 enum class DataFormat : std::uint8_t { kAuto, kText, kTokens16, kTokens32, kLlmc };
 enum class OptimizerKind : std::uint8_t { kAdamw, kSgd };
+enum class BackwardOrder : std::uint8_t { kAscending, kDescending };
 enum class DecayKind : std::uint8_t { kConstant, kLinear, kCosine };
 enum class Precision : std::uint8_t { kFp32, kBf16 };
 enum class RecomputeKind : std::uint8_t { kNone, kBlock };
@@ -38,6 +39,7 @@ enum class DeviceType : std::uint8_t { kCpu, kCuda };
 [[nodiscard]] std::string_view to_string(PolicyKind value);
 [[nodiscard]] std::string_view to_string(DataFormat value);
 [[nodiscard]] std::string_view to_string(OptimizerKind value);
+[[nodiscard]] std::string_view to_string(BackwardOrder value);
 [[nodiscard]] std::string_view to_string(DecayKind value);
 [[nodiscard]] std::string_view to_string(Precision value);
 [[nodiscard]] std::string_view to_string(RecomputeKind value);
@@ -108,10 +110,23 @@ struct RankConfig {
   bool operator==(const RankConfig&) const = default;
 };
 
+// What F, I and W take, in any one unit.
+struct ActionTimes {
+  double forward = 1;
+  double input = 1;
+  double weight = 1;
+
+  bool operator==(const ActionTimes&) const = default;
+};
+
 struct ScheduleConfig {
-  std::string name = "1f1b";
+  std::string name = "1f1b";        // `file` when `file` is set
+  std::optional<std::string> file;  // PyTorch's CSV
   PolicyKind policy = PolicyKind::kStatic;
-  bool reverse_backward = false;
+  BackwardOrder backward = BackwardOrder::kAscending;
+  std::int32_t group = 0;             // microbatches; 0 = the schedule's own rule
+  std::optional<ActionTimes> times;   // auto only; without it the model's cost estimate
+  std::int32_t activation_limit = 0;  // auto only; chunks a rank; 0 = 2 P V
 
   bool operator==(const ScheduleConfig&) const = default;
 };

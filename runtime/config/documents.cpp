@@ -31,6 +31,8 @@ std::string_view type_name(const KeyInfo& key) {
       return "list of layers";
     case ValueType::kFaultPoint:
       return "STAGE:STEP";
+    case ValueType::kTimes:
+      return "{F: number, I: number, W: number}";
   }
   return "";
 }
@@ -87,7 +89,10 @@ std::string local_keys() {
 }
 
 Json limit(const KeyInfo& key, double value) {
-  if (key.type == ValueType::kNumber || key.type == ValueType::kNumberPair) return value;
+  if (key.type == ValueType::kNumber || key.type == ValueType::kNumberPair ||
+      key.type == ValueType::kTimes) {
+    return value;
+  }
   return static_cast<std::int64_t>(value);
 }
 
@@ -136,6 +141,13 @@ Json typed_node(const KeyInfo& key) {
       return {{"type", "array"},
               {"items", {{"type", "string"}, {"pattern", "^[a-z][a-z0-9_]*(\\*[1-9][0-9]*)?$"}}},
               {"minItems", 1}};
+    case ValueType::kTimes: {
+      const Json number = ranged(key, "number");
+      return {{"type", "object"},
+              {"properties", {{"F", number}, {"I", number}, {"W", number}}},
+              {"required", Json::array({"F", "I", "W"})},
+              {"additionalProperties", false}};
+    }
     case ValueType::kFaultPoint:
       return {{"type", "string"}, {"pattern", "^(0|[1-9][0-9]*):[1-9][0-9]*$"}};
   }

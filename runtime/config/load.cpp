@@ -52,6 +52,13 @@ class Loader {
     for (const std::size_t rank : ranks_without_device_) {
       config.ranks[rank].device = config.run.device;
     }
+    if (places_.contains("schedule.name") && config.schedule.file &&
+        config.schedule.name != kFileSchedule) {
+      add(place_of("schedule.file"), "schedule.file",
+          "schedule.name is set as well; a schedule comes from a name or from a file, leave one of "
+          "them out");
+      return failure();
+    }
     derive(config);
     for (const RuleBreach& breach : check_rules(config)) {
       add(place_of(breach.path), breach.path, breach.message);

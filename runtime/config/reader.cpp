@@ -94,6 +94,30 @@ ReadValue read_number_pair(const YamlNode& node) {
   return {Value{pair}, std::nullopt};
 }
 
+ReadValue read_times(const YamlNode& node) {
+  constexpr std::string_view kWanted = "three numbers, such as {F: 1, I: 1, W: 0.5}";
+  if (node.kind != NodeKind::kMap) return problem_at(node, expected(kWanted, node));
+  ActionTimes times;
+  std::array<bool, 3> seen{};
+  for (const YamlEntry& entry : node.entries) {
+    const std::size_t which = std::string_view("FIW").find(entry.key);
+    if (entry.key.size() != 1 || which == std::string_view::npos || seen[which]) {
+      return problem_at(node, "expected " + std::string(kWanted) + ", each letter once; found '" +
+                                  entry.key + "'");
+    }
+    if (auto problem = refuse_unless_plain(entry.value, "a number")) return {{}, problem};
+    const Result<double> number = parse_number(entry.value.text);
+    if (!number.is_ok()) return problem_at(entry.value, number.status().message());
+    (which == 0 ? times.forward : which == 1 ? times.input : times.weight) = *number;
+    seen[which] = true;
+  }
+  if (node.entries.size() != seen.size()) {
+    return problem_at(node, "expected " + std::string(kWanted) + ", found " +
+                                std::to_string(node.entries.size()) + " of them");
+  }
+  return {Value{times}, std::nullopt};
+}
+
 ReadValue read_layers(const YamlNode& node) {
   constexpr std::string_view kWanted = "a list of layers, such as [embedding, block*3]";
   if (node.kind != NodeKind::kList) return problem_at(node, expected(kWanted, node));
@@ -127,6 +151,8 @@ ReadValue read_by_type(const KeyInfo& key, const YamlNode& node) {
       return read_number_pair(node);
     case ValueType::kLayers:
       return read_layers(node);
+    case ValueType::kTimes:
+      return read_times(node);
     case ValueType::kFaultPoint:
       if (!is_scalar(node)) return problem_at(node, expected("STAGE:STEP, such as 1:5", node));
       return from_result(node, parse_fault_point(node.text));

@@ -172,6 +172,23 @@ void check_batch(const Config& config, Breaches& breaches) {
   }
 }
 
+void check_schedule(const ScheduleConfig& schedule, Breaches& breaches) {
+  if (schedule.file && schedule.name != kFileSchedule) {
+    breach(breaches, "schedule.file",
+           "schedule.name is '" + schedule.name +
+               "' as well; a schedule comes from a name or from a "
+               "file, leave one of them out");
+  }
+  if (!schedule.file && schedule.name == kFileSchedule) {
+    breach(breaches, "schedule.name", "'file' is a schedule from schedule.file; set that key");
+  }
+  if (schedule.name == "auto") return;
+  const std::string only =
+      "only schedule.name: auto reads it, found '" + schedule.name + "'; leave it out";
+  if (schedule.times) breach(breaches, "schedule.times", only);
+  if (schedule.activation_limit != 0) breach(breaches, "schedule.activation_limit", only);
+}
+
 void check_optimizer(const OptimizerConfig& optimizer, Breaches& breaches) {
   const OptimizerConfig defaults;
   if (optimizer.kind == OptimizerKind::kAdamw && optimizer.momentum != defaults.momentum) {
@@ -208,6 +225,8 @@ void check_section(std::string_view section, const void* object, int index, Brea
 }  // namespace
 
 void derive(Config& config) {
+  ScheduleConfig& schedule = config.schedule;
+  if (schedule.file && schedule.name == ScheduleConfig().name) schedule.name = kFileSchedule;
   ModelConfig& model = config.model;
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.hidden == 0) {
@@ -231,6 +250,7 @@ std::vector<RuleBreach> check_rules(const Config& config) {
   check_stages(config, breaches);
   check_ranks(config, breaches);
   check_batch(config, breaches);
+  check_schedule(config.schedule, breaches);
   check_optimizer(config.optimizer, breaches);
   check_debug(config, breaches);
   return breaches;

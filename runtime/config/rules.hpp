@@ -8,9 +8,13 @@
 #include "runtime/config/config.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace headrace::config {
+
+// schedule.name where the schedule comes from schedule.file.
+inline constexpr std::string_view kFileSchedule = "file";
 
 struct RuleBreach {
   std::string path;  // the key to change, such as `batch.size` or `stages[2].layers`

@@ -120,6 +120,12 @@ std::string range_problem(const KeyInfo& key, const Value& value) {
       if (!problem.empty()) return problem;
     }
   }
+  if (const auto* times = std::get_if<ActionTimes>(&value)) {
+    for (const double number : {times->forward, times->input, times->weight}) {
+      std::string problem = out_of_range(key, number, format_number(number));
+      if (!problem.empty()) return problem;
+    }
+  }
   if (const auto* vocabulary = std::get_if<Vocabulary>(&value)) {
     return out_of_range(key, vocabulary->size, std::to_string(vocabulary->size));
   }
@@ -148,6 +154,10 @@ std::string value_text(const KeyInfo& key, const Value& value) {
       return vocabulary.bytes ? "bytes" : std::to_string(vocabulary.size);
     }
     std::string operator()(const std::vector<LayerRun>& runs) const { return layers_text(runs); }
+    std::string operator()(const ActionTimes& times) const {
+      return "{F: " + format_number(times.forward) + ", I: " + format_number(times.input) +
+             ", W: " + format_number(times.weight) + "}";
+    }
     std::string operator()(const FaultPoint& point) const {
       return "\"" + std::to_string(point.stage) + ":" + std::to_string(point.step) + "\"";
     }

@@ -30,11 +30,13 @@ enum class ValueType : std::uint8_t {
   kNumberPair,  // [number, number]
   kLayers,      // [kind, kind*count, …]
   kFaultPoint,  // STAGE:STEP
+  kTimes,       // {F: number, I: number, W: number}
 };
 
 // A parsed value. null is monostate, a word its index.
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string,
-                           std::array<double, 2>, Vocabulary, std::vector<LayerRun>, FaultPoint>;
+using Value =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::array<double, 2>,
+                 Vocabulary, std::vector<LayerRun>, FaultPoint, ActionTimes>;
 
 struct Range {
   double min = -std::numeric_limits<double>::infinity();

@@ -32,6 +32,10 @@ struct WordsOf<PolicyKind> {
   static constexpr std::array<std::string_view, 2> kWords = {"static", "greedy"};
 };
 template <>
+struct WordsOf<BackwardOrder> {
+  static constexpr std::array<std::string_view, 2> kWords = {"ascending", "descending"};
+};
+template <>
 struct WordsOf<DataFormat> {
   static constexpr std::array<std::string_view, 5> kWords = {"auto", "text", "tokens16", "tokens32",
                                                              "llmc"};

@@ -181,7 +181,7 @@ TEST_CASE("case C26: gpipe in both backward orders equals 1f1b") {
     const RunResult expected = data.run(with_layout(config, {"1f1b", ranks}));
     config::Config gpipe = with_layout(config, {"gpipe", ranks});
     CHECK_EQ(difference(expected, data.run(gpipe)), "");
-    gpipe.schedule.reverse_backward = true;
+    gpipe.schedule.backward = config::BackwardOrder::kDescending;
     CHECK_EQ(difference(expected, data.run(gpipe)), "");
     gpipe.determinism.reduction_blocks = 4;
     config::Config blocks = with_layout(config, {"1f1b", 1});
@@ -198,7 +198,7 @@ TEST_CASE("same bits: greedy equals static inline and queued for every schedule"
   for (const Layout& layout : layouts(config)) all.push_back(with_layout(config, layout));
   for (const bool queued : {false, true}) {
     all.push_back(with_layout(config, {"gpipe", 4, 1, queued}));
-    all.back().schedule.reverse_backward = true;
+    all.back().schedule.backward = config::BackwardOrder::kDescending;
   }
   for (config::Config& greedy : all) {
     greedy.schedule.policy = config::PolicyKind::kGreedy;

@@ -115,8 +115,6 @@ TEST_CASE("config: features this build lacks are refused by name") {
         message.starts_with("run.yaml:18:1: " + std::string(section) + ": this build has no "),
         message);
   }
-  CHECK(contains(refusal(sample_text() + "schedule: { file: my.csv }\n"),
-                 "schedule.file: this build has no schedules from files"));
   CHECK(refusal(changed("steps: 10", "steps: 10\n  device: cuda")) ==
         "run.yaml:18:11: run.device: this build has no CUDA");
 }

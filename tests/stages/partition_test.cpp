@@ -97,6 +97,24 @@ std::vector<StageRequest> request_blocks(const std::vector<std::int64_t>& blocks
   return requests;
 }
 
+TEST_CASE("partition: the work of a stage follows its matrices and what has none") {
+  ModelSpec model = model_of(4);
+  Partition partition = *automatic_partition(model, kShape, 2);
+  partition[1].back().frozen = true;  // the head
+  const auto work = *stage_work(model, kShape, partition);
+  REQUIRE(work.size() == 2);
+  for (std::size_t s = 0; s < 2; ++s) CHECK(work[s].forward == cost_of(model, partition[s]));
+  // Per block: qkv, out, up and down, 12 width^2 elements, two operations each, 32 rows.
+  const double block = 2.0 * 32 * 12 * 16 * 16;
+  CHECK(work[0].backward_weight == block * static_cast<double>(blocks_in(partition[0])));
+  CHECK(work[1].backward_weight == block * static_cast<double>(blocks_in(partition[1])));
+  CHECK(work[0].backward_input ==
+        work[0].backward_weight + 2 * (work[0].forward - work[0].backward_weight));
+  model.recompute = true;
+  CHECK((*stage_work(model, kShape, partition))[0].backward_input ==
+        work[0].backward_input + work[0].forward);
+}
+
 }  // namespace
 
 TEST_CASE("partition: automatic splits of uneven models lose no layer - C14") {

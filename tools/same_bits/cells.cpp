@@ -137,7 +137,7 @@ config::Config config_of(const Cell& cell, const std::string& data_path) {
   config.ranks.assign(static_cast<std::size_t>(cell.ranks),
                       {0, config::DeviceType::kCpu, cell.threads});
   config.schedule.name = cell.schedule;
-  config.schedule.reverse_backward = cell.reverse_backward;
+  if (cell.reverse_backward) config.schedule.backward = config::BackwardOrder::kDescending;
   config.schedule.policy = cell.greedy ? config::PolicyKind::kGreedy : config::PolicyKind::kStatic;
   config.batch.size = cell.microbatches * config.batch.microbatch_size;
   config.data.train = data_path;
