@@ -1,10 +1,12 @@
 // Blocks: overlap pairs, and where the gradient of a full backward leaves.
 #include "schedules/csv.hpp"
+#include "schedules/detail/simulation.hpp"
 #include "schedules/simulator.hpp"
 #include "tests/schedules/programs.hpp"
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,6 +139,53 @@ TEST_CASE("simulator: a full backward may release its gradient after I") {
   CHECK(run.busy == std::vector<double>{3, 3});
   options.cores = 1;  // from 3 on 0B0 shares with the W of 1B0: 1 each until 5, and 1 is left
   CHECK(simulate(program, options).makespan == 6);
+}
+
+// 1f1b with some of its steady (F, B) as pairs; elsewhere the B needs the F beside it.
+Program paired_1f1b(std::int32_t ranks, std::int32_t microbatches, std::mt19937* random) {
+  Program program = testing::program_of("1f1b", {ranks, microbatches});
+  for (std::int32_t r = 0; r + 1 < ranks; ++r) {
+    std::vector<Action>& list = program.actions[Rank{r}.index()];
+    for (std::size_t i = 1; i < list.size(); ++i)
+      if (list[i - 1].kind == ActionKind::kForward && list[i].kind == ActionKind::kBackward &&
+          list[i - 1].microbatch.value - list[i].microbatch.value == ranks - 1 - r)
+        list[i - 1].overlaps_next = (*random)() % 2 == 0;
+  }
+  return program;
+}
+
+// Two independent ways: with a clock and events, and without.
+TEST_CASE(
+    "simulator pairs: a core for every rank gives what the simulation without a clock gives") {
+  std::mt19937 random(24);
+  const auto draw = [&](std::int32_t below) {
+    return static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(below));
+  };
+  for (int i = 0; i < 500; ++i) {
+    const std::int32_t ranks = 1 + draw(6);
+    const Program program = paired_1f1b(ranks, 1 + draw(12), &random);
+    SimulationOptions options;
+    for (std::int32_t s = 0; s < ranks; ++s)
+      options.stages.push_back({0.125 * (1 + draw(9)), 0.125 * draw(9), 0.125 * draw(9)});
+    options.hop = 0.125 * draw(5);
+    options.pair = draw(2) == 0 ? 0 : 0.125 * (1 + draw(16));
+    options.pair_leaves_at_end = draw(2) == 0;
+    options.gradient_after_input = draw(2) == 0;
+    if (draw(2) == 0) options.step_end.assign(static_cast<std::size_t>(ranks), 0.25);
+    const Simulation without = simulate(program, options);
+    options.cores = ranks;
+    const Simulation with = detail::simulate_shared(program, options);
+    CHECK(with.makespan == without.makespan);
+    CHECK(with.busy == without.busy);
+    CHECK(with.idle == without.idle);
+    CHECK(with.bubble_span == without.bubble_span);
+    for (std::size_t r = 0; r < with.timeline.size(); ++r) {
+      CHECK(times_of(with, r) == times_of(without, r));
+      CHECK(with.oversubscribed[r] == 0);
+      CHECK(with.idle_causes[r].transfer == without.idle_causes[r].transfer);
+      CHECK(with.idle_causes[r].warm_up == without.idle_causes[r].warm_up);
+    }
+  }
 }
 
 }  // namespace
