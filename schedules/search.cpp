@@ -130,6 +130,7 @@ void try_lists(const SearchModel& model, const std::vector<ListRules>& rules,
   for (std::int64_t i = 0; i < count; ++i) {
     const auto pick = static_cast<std::size_t>(i * step % all);
     if (!make_list(model, rules[pick], &orders)) continue;
+    evaluator.set_all_slots(orders);
     const Score score = evaluator.run(orders);
     if (score.span < kNoTime) keep({&model, score, orders}, best);
   }
@@ -236,7 +237,9 @@ class Search {
     for (const Program& program : candidates_) {
       const SearchModel& model = model_for(program);
       Orders orders = model.orders_of(program);
-      const Score score = Evaluator(model).run(orders);
+      Evaluator evaluator(model);
+      evaluator.set_all_slots(orders);
+      const Score score = evaluator.run(orders);
       if (score.is_better_than(best.score)) best = {&model, score, std::move(orders)};
     }
     if (best.model != nullptr) starts->push_back(std::move(best));

@@ -117,8 +117,35 @@ Evaluator::Evaluator(const SearchModel& model)
       columns_(model.node_count()),
       next_(static_cast<std::size_t>(model.ranks())),
       awaited_(next_.size()),
-      now_(next_.size()) {
+      now_(next_.size()),
+      first_blocked_(static_cast<std::size_t>(model.stages()), std::numeric_limits<Node>::max()),
+      lead_(first_blocked_.size(), 0),
+      in_flight_(first_blocked_.size(), 0),
+      peaks_(first_blocked_.size(), 0) {
   awake_.reserve(next_.size() + 1);
+}
+
+void Evaluator::set_slots(const Orders& orders, Rank rank) {
+  const auto at = [](std::int32_t s) { return static_cast<std::size_t>(s); };
+  for (const std::int32_t s : model_.stages_on(rank)) in_flight_[at(s)] = peaks_[at(s)] = 0;
+  for (const Node node : orders[rank.index()]) {
+    const std::size_t s = at(model_.facts(node).stage);
+    if (node % 3 == 0) peaks_[s] = std::max(peaks_[s], ++in_flight_[s]);
+    if (node % 3 == 1) --in_flight_[s];
+  }
+  for (const std::int32_t s : model_.stages_on(rank)) {
+    if (s == 0 || model_.rank_of(s - 1) == rank) continue;  // by order alone
+    const std::int32_t slots = std::max(2, peaks_[at(s)] + 1);
+    const std::size_t below = at(s - 1);
+    first_blocked_[below] = slots < model_.microbatches()
+                                ? model_.node(Part::kForward, s - 1, slots)
+                                : std::numeric_limits<Node>::max();
+    lead_[below] = 3 * (model_.microbatches() - slots) + 1;
+  }
+}
+
+void Evaluator::set_all_slots(const Orders& orders) {
+  for (std::int32_t r = 0; r < model_.ranks(); ++r) set_slots(orders, Rank{r});
 }
 
 Score Evaluator::run(const Orders& orders) {
@@ -150,6 +177,12 @@ void Evaluator::advance(const Orders& orders, Rank rank) {
         break;
       }
       now = std::max(now, source_end + facts.latency);
+    }
+    if (const Node freed_by = slot_source(node, facts); freed_by >= 0) {
+      if (end_of(freed_by) < 0) {
+        awaited_[rank.index()] = freed_by;
+        break;
+      }
     }
     now += facts.duration;
     ends_[static_cast<std::size_t>(node)] = now;
@@ -184,17 +217,25 @@ Score Evaluator::score(const Orders& orders) {
 void Evaluator::critical_chain(const Orders& orders, std::vector<Node>* chain) const {
   chain->clear();
   Node node = orders[worst_.index()].back();
-  for (;;) {
+  while (node >= 0) {
     chain->push_back(node);
     const NodeFacts& facts = model_.facts(node);
-    const std::vector<Node>& list = orders[model_.rank_of(facts.stage).index()];
-    const std::int32_t here = column(node);
-    const Node before = here > 0 ? list[static_cast<std::size_t>(here) - 1] : -1;
-    const double freed = before >= 0 ? ends_[static_cast<std::size_t>(before)] : kNotRun;
-    const double arrived =
-        facts.source >= 0 ? ends_[static_cast<std::size_t>(facts.source)] + facts.latency : kNotRun;
-    if (before < 0 && facts.source < 0) return;
-    node = freed >= arrived ? before : facts.source;
+    const std::int32_t column = columns_[static_cast<std::size_t>(node)];
+    double latest = kNotRun;
+    Node cause = -1;
+    const auto consider = [&](Node candidate, double time) {
+      if (candidate >= 0 && time > latest) {
+        latest = time;
+        cause = candidate;
+      }
+    };
+    if (column > 0) {
+      const std::vector<Node>& list = orders[model_.rank_of(facts.stage).index()];
+      const Node before = list[static_cast<std::size_t>(column) - 1];
+      consider(before, end_of(before));
+    }
+    if (facts.source >= 0) consider(facts.source, end_of(facts.source) + facts.latency);
+    node = cause;
   }
 }
 

@@ -57,6 +57,7 @@ class LocalSearch {
  public:
   LocalSearch(const SearchModel& model, std::uint64_t seed, Orders* orders)
       : model_(model), dice_(seed), evaluator_(model), orders_(*orders), best_(*orders) {
+    evaluator_.set_all_slots(orders_);
     best_score_ = evaluator_.run(orders_);
     current_ = price(best_score_);
     evaluator_.critical_chain(orders_, &chain_);
@@ -84,8 +85,12 @@ class LocalSearch {
     if (!draw(&shift)) return;
     std::vector<Node>& list = orders_[shift.rank.index()];
     shift_list(shift, &list);
-    const bool is_kept = model_.fits(list) && accept(threshold);
-    if (!is_kept) shift_list({shift.rank, shift.to, shift.from}, &list);
+    if (model_.fits(list)) {
+      evaluator_.set_slots(orders_, shift.rank);
+      if (accept(threshold)) return;
+    }
+    shift_list({shift.rank, shift.to, shift.from}, &list);
+    evaluator_.set_slots(orders_, shift.rank);
   }
 
   bool accept(double threshold) {

@@ -105,32 +105,45 @@ class SearchModel {
   std::vector<NodeFacts> nodes_;                        // [node]
 };
 
-// Runs orders as the simulator does in its overlap model, on as many cores as ranks.
+// Runs orders as the simulator does in its overlap model, on as many cores as ranks. Beyond it, an
+// order that deadlocks with the activation slots that BoundarySlots of validator.hpp would give it
+// has no price: a forward must come after the input gradient that frees its slot. As in the
+// simulator that takes no time.
 class Evaluator {
  public:
   explicit Evaluator(const SearchModel& model);
 
+  // Sets the slots of the stages of one rank from its list; run() uses what was set last.
+  void set_slots(const Orders& orders, Rank rank);
+  void set_all_slots(const Orders& orders);
   Score run(const Orders& orders);
 
   // The chain of nodes that fixes the end of the rank with the largest span of the last run, from
   // its last action back to an action that waited for nothing.
   void critical_chain(const Orders& orders, std::vector<Node>* chain) const;
-  // Column of a node in the list of its rank, as of the last run.
-  [[nodiscard]] std::int32_t column(Node node) const {
-    return columns_[static_cast<std::size_t>(node)];
-  }
 
  private:
   // Runs the list of one rank until it waits; wakes those that waited for it.
   void advance(const Orders& orders, Rank rank);
   [[nodiscard]] Score score(const Orders& orders);
+  // The input gradient that frees the slot a forward takes, or -1.
+  [[nodiscard]] Node slot_source(Node node, const NodeFacts& facts) const {
+    const std::int32_t lead = lead_[static_cast<std::size_t>(facts.stage)];
+    if (node % 3 != 0 || node < first_blocked_[static_cast<std::size_t>(facts.stage)]) return -1;
+    return node + lead;
+  }
+  [[nodiscard]] double end_of(Node node) const { return ends_[static_cast<std::size_t>(node)]; }
 
   const SearchModel& model_;
-  std::vector<double> ends_;           // [node], negative = has not run
-  std::vector<std::int32_t> columns_;  // [node]
-  std::vector<std::int32_t> next_;     // [rank] column
-  std::vector<Node> awaited_;          // [rank]
-  std::vector<double> now_;            // [rank]
+  std::vector<double> ends_;             // [node], negative = has not run
+  std::vector<std::int32_t> columns_;    // [node]
+  std::vector<std::int32_t> next_;       // [rank] column
+  std::vector<Node> awaited_;            // [rank]
+  std::vector<double> now_;              // [rank]
+  std::vector<Node> first_blocked_;      // [stage] the first forward that needs a slot back
+  std::vector<std::int32_t> lead_;       // [stage] from such a forward to what frees its slot
+  std::vector<std::int32_t> in_flight_;  // [stage] F - I, scratch of set_slots
+  std::vector<std::int32_t> peaks_;      // [stage] of in_flight_
   std::vector<Rank> awake_;
   Rank worst_{0};
 };

@@ -91,6 +91,36 @@ TEST_CASE("search: an order whose ranks wait for each other has no price") {
         std::numeric_limits<double>::infinity());
 }
 
+TEST_CASE("search: an order has a price just where the validator accepts it") {
+  int refused = 0;
+  for (const std::int32_t chunks : {1, 2}) {
+    ScheduleSpec spec = auto_spec(4, 10, chunks);
+    spec.search.stages = {{1, 1.2, 0.5}};
+    spec.search.activation_limit = 6 * chunks;
+    Program shape = schedules::detail::empty_program(spec);
+    if (chunks == 2) shape.placement = Placement::kVShape;
+    const SearchModel model(shape, spec.search);
+    Evaluator evaluator(model);
+    for (const double window : {1.0, 1.5, 3.0, schedules::detail::kNoTime}) {
+      for (const bool deep_first : {false, true}) {
+        for (const double slack : {0.0, 1.0}) {
+          ListRules rules;
+          rules.window = window;
+          rules.deep_first = deep_first;
+          rules.forward_slack = slack;
+          Orders orders;
+          if (!schedules::detail::make_list(model, rules, &orders)) continue;
+          evaluator.set_all_slots(orders);
+          const bool has_price = evaluator.run(orders).span < schedules::detail::kNoTime;
+          CHECK(has_price == validate(model.program_of(orders)).is_ok());
+          refused += has_price ? 0 : 1;
+        }
+      }
+    }
+  }
+  CHECK(refused > 0);  // the slots of a boundary do bind in some of them
+}
+
 TEST_CASE("search: local search keeps order and limit and never gets worse") {
   ScheduleSpec spec = auto_spec(3, 6, 2);
   spec.search.stages = {{1, 1.5, 0.5}};
