@@ -31,6 +31,7 @@ constexpr std::size_t kNodesMax = 3'000'000;
 constexpr std::size_t kStarts = 4;  // lists that the local search starts from
 constexpr std::uint64_t kSeed = 1;
 constexpr std::int32_t kEffortMax = 1000;
+constexpr double kSpanTolerance = 1e-10;
 constexpr double kMemoryTolerance = 1e-6;  // in activations, what the search rounds to
 
 struct Start {
@@ -264,6 +265,11 @@ class Search {
         span = std::max(span, row.back().end - row.front().start);
       verdicts.push_back({span, simulation.makespan, i});
     }
+    // Sums in another order differ in their last digits: such spans are equal, the makespan
+    // decides.
+    const double least = std::min_element(verdicts.begin(), verdicts.end())->span;
+    for (Verdict& verdict : verdicts)
+      if (verdict.span <= least * (1 + kSpanTolerance)) verdict.span = least;
     std::sort(verdicts.begin(), verdicts.end());
     for (const Verdict& verdict : verdicts) {
       Program& program = candidates_[verdict.index];

@@ -94,9 +94,9 @@ TEST_CASE("search: an order whose ranks wait for each other has no price") {
 TEST_CASE("search: an order has a price just where the validator accepts it") {
   int refused = 0;
   for (const std::int32_t chunks : {1, 2}) {
-    ScheduleSpec spec = auto_spec(4, 10, chunks);
-    spec.search.stages = {{1, 1.2, 0.5}};
-    spec.search.activation_limit = 6 * chunks;
+    ScheduleSpec spec = auto_spec(8, 24, chunks);
+    spec.search.stages = {{2, 2, 1}};
+    spec.search.activation_limit = 16 * chunks;
     Program shape = schedules::detail::empty_program(spec);
     if (chunks == 2) shape.placement = Placement::kVShape;
     const SearchModel model(shape, spec.search);
