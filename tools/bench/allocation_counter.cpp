@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cxxabi.h>
 #include <dlfcn.h>
-#include <malloc.h>
 #include <map>
 #include <new>
 #include <utility>
@@ -20,6 +19,7 @@ void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* memory, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void* memory);
+std::size_t malloc_usable_size(void* memory);
 }
 
 namespace headrace::bench {
