@@ -28,13 +28,27 @@ struct ScheduleSpec {
   SearchGoal search;  // auto only
 };
 
+// Facts of a schedule that hold for every P, M, V.
 struct ScheduleInfo {
   std::string_view name;
   std::string_view summary;  // one sentence, with the paper
   std::string_view rule;     // what P, M, V must satisfy, for people
+  Placement placement = Placement::kLoop;
+  std::int32_t chunks = 0;        // V it needs; 0 = any V >= 1, 1 or 2 = exactly that
+  bool even_chunks = false;       // V must be even
+  bool splits_backward = false;   // I and W apart, at least in part
+  bool takes_descending = false;  // ScheduleSpec::descending_backward
+  bool takes_group = false;       // ScheduleSpec::group
+  bool forward_only = false;      // computes no gradients
+  // Every stage lives on two ranks, with parameters on both (bidirectional placement).
+  [[nodiscard]] constexpr bool two_replicas() const {
+    return placement == Placement::kBidirectional;
+  }
 };
 
 [[nodiscard]] std::span<const ScheduleInfo> list_schedules();
+// Null when no schedule has that name.
+[[nodiscard]] const ScheduleInfo* find_schedule(std::string_view name);
 // Compute-only actions (F, B, I, W). kConfig says which of P, M, V does not fit, why, and what
 // would.
 [[nodiscard]] Result<Program> make_program(const ScheduleSpec& spec);

@@ -34,7 +34,8 @@ struct StagePeaks {
 };
 
 // Slot capacities of the boundary between stage s and s+1, at least 2 each:
-//  - activation = stages[s+1].boundary + 1 look-ahead;
+//  - activation = stages[s+1].boundary + 1 look-ahead, and more where the run that proves freedom
+//    from deadlock stands still for want of one;
 //  - gradient = the most that are held at once in the run that proves freedom from deadlock + 1
 //    look-ahead. In that run each compute action takes one unit of time, transfers none, activation
 //    slots are finite and gradient slots are not. Since it fits these slots, so does every other

@@ -5,6 +5,10 @@
 // done, a slot given back), and every slot has one taker and one giver, each in its fixed order. So
 // what one timing reaches, each timing reaches: one run to the end proves that none can deadlock.
 // Gradient slots are unlimited in the run and sized by it afterwards, so the run fits them too.
+// Activation slots begin at the peak of program order plus one. Where all stand still and one of
+// them only for a slot, that boundary gets one more: a split backward over several chunks can need
+// that (interleaved_zb, P=4, M=7, V=2). What still stands waits for actions, and no slot would
+// help.
 #include "schedules/detail/validator_parts.hpp"
 
 #include <algorithm>
@@ -19,9 +23,8 @@ enum class WaitKind { kNone, kAction, kSlot };
 
 struct Wait {
   WaitKind kind = WaitKind::kNone;
-  Action awaited;        // kAction
-  StageIndex boundary;   // kSlot: the lower stage
-  MicrobatchIndex user;  // kSlot: the microbatch that needs one
+  Action awaited;       // kAction
+  StageIndex boundary;  // kSlot: the lower stage
 };
 
 struct WaitEdge {
@@ -31,10 +34,10 @@ struct WaitEdge {
 
 class RoundsRun {
  public:
-  RoundsRun(const Program& program, const CellIndex& index, const ProgramFacts& facts)
+  RoundsRun(const Program& program, const CellIndex& index, ProgramFacts* facts)
       : program_(program),
         index_(index),
-        facts_(facts),
+        facts_(*facts),
         next_(static_cast<std::size_t>(program.ranks), 0),
         is_queued_(static_cast<std::size_t>(program.ranks), true),
         activations_taken_(2 * static_cast<std::size_t>(program.stages), 0),
@@ -43,7 +46,9 @@ class RoundsRun {
 
   Status run() {
     for (std::int32_t r = 0; r < program_.ranks; ++r) queue_.push_back(Rank{r});
-    while (!queue_.empty()) play_round();
+    do {
+      while (!queue_.empty()) play_round();
+    } while (grow_a_boundary());
     for (std::int32_t r = 0; r < program_.ranks; ++r)
       if (is_blocked(Rank{r})) return refuse();
     return Status::ok();
@@ -63,6 +68,19 @@ class RoundsRun {
   }
   [[nodiscard]] const Action& current(Rank rank) const {
     return list(rank)[static_cast<std::size_t>(next_[rank.index()])];
+  }
+
+  // One more slot for the first rank that waits for nothing else; false where none does.
+  bool grow_a_boundary() {
+    for (std::int32_t r = 0; r < program_.ranks; ++r) {
+      if (!is_blocked(Rank{r})) continue;
+      const Wait wait = wait_of(current(Rank{r}));
+      if (wait.kind != WaitKind::kSlot) continue;
+      ++facts_.boundaries[wait.boundary.index()].activation;
+      wake(Rank{r});
+      return true;
+    }
+    return false;
   }
 
   void play_round() {
@@ -143,7 +161,7 @@ class RoundsRun {
           return wait_for(ActionKind::kForward, below, m);
         if (has_above(action.stage) && activations_taken_[slot_at(action.stage, m)] >=
                                            facts_.boundaries[action.stage.index()].activation)
-          return {WaitKind::kSlot, {}, action.stage, m};
+          return {WaitKind::kSlot, {}, action.stage};
         return {};
       case ActionKind::kBackward:
       case ActionKind::kBackwardInput:
@@ -173,7 +191,7 @@ class RoundsRun {
   }
 
   static Wait wait_for(ActionKind kind, StageIndex stage, MicrobatchIndex m) {
-    return {WaitKind::kAction, {kind, stage, m}, {}, {}};
+    return {WaitKind::kAction, {kind, stage, m}, {}};
   }
   [[nodiscard]] bool has_above(StageIndex stage) const { return stage.value + 1 < program_.stages; }
   [[nodiscard]] StageIndex other_end(StageIndex stage) const {
@@ -207,12 +225,11 @@ class RoundsRun {
   [[nodiscard]] Status refuse() const;
   [[nodiscard]] WaitEdge edge_of(Rank rank) const;
   [[nodiscard]] Rank first_without_norm() const;
-  [[nodiscard]] const Action& next_giver(const Wait& wait) const;
   [[nodiscard]] std::vector<Rank> smallest_cycle() const;
 
   const Program& program_;
   const CellIndex& index_;
-  const ProgramFacts& facts_;
+  ProgramFacts& facts_;
   std::vector<std::int32_t> next_;  // [rank] column of the next action
   std::vector<Rank> queue_;         // who may have something to do in the next round
   std::vector<bool> is_queued_;
@@ -232,39 +249,17 @@ Rank RoundsRun::first_without_norm() const {
   return Rank{0};
 }
 
-// The first action to come that gives a slot of the awaited boundary back.
-const Action& RoundsRun::next_giver(const Wait& wait) const {
-  const StageIndex stage{wait.boundary.value + 1};
-  const Rank rank = program_.rank_of(stage, wait.user);
-  for (std::size_t i = static_cast<std::size_t>(next_[rank.index()]); i < list(rank).size(); ++i) {
-    const Action& action = list(rank)[i];
-    if (gives_activation(action) && action.stage == stage &&
-        slot_at(wait.boundary, action.microbatch) == slot_at(wait.boundary, wait.user))
-      return action;
-  }
-  HEADRACE_CHECK(false, "no action gives the slot back", wait.boundary.value);
-  return list(rank).front();
-}
-
 WaitEdge RoundsRun::edge_of(Rank rank) const {
   const Wait wait = wait_of(current(rank));
   const std::string who =
       "rank " + std::to_string(rank.value) + " at " + to_string(current(rank)) + " waits for ";
-  if (wait.kind == WaitKind::kAction) {
-    const bool is_norm = wait.awaited.kind == ActionKind::kNorm;
-    const Rank on = is_norm ? first_without_norm()
-                            : program_.rank_of(wait.awaited.stage, wait.awaited.microbatch);
-    std::string what = to_string(wait.awaited);
-    if (is_norm) what += " of rank " + std::to_string(on.value);
-    if (on == rank) what += ", later in the same list";
-    return {on, who + what};
-  }
-  const Action& giver = next_giver(wait);
-  return {program_.rank_of(giver.stage, giver.microbatch),
-          who + "a free activation slot between stages " + std::to_string(wait.boundary.value) +
-              " and " + std::to_string(wait.boundary.value + 1) + " (" +
-              std::to_string(facts_.boundaries[wait.boundary.index()].activation) +
-              " slots), which " + to_string(giver) + " gives back"};
+  const bool is_norm = wait.awaited.kind == ActionKind::kNorm;
+  const Rank on = is_norm ? first_without_norm()
+                          : program_.rank_of(wait.awaited.stage, wait.awaited.microbatch);
+  std::string what = to_string(wait.awaited);
+  if (is_norm) what += " of rank " + std::to_string(on.value);
+  if (on == rank) what += ", later in the same list";
+  return {on, who + what};
 }
 
 // Each blocked rank waits for exactly one rank, which is blocked too: every walk ends in a cycle.
@@ -306,7 +301,7 @@ Status RoundsRun::refuse() const {
 }  // namespace
 
 Status check_progress(const Program& program, const CellIndex& index, ProgramFacts* facts) {
-  RoundsRun run(program, index, *facts);
+  RoundsRun run(program, index, facts);
   HEADRACE_RETURN_IF_ERROR(run.run());
   for (std::int32_t s = 0; s + 1 < program.stages; ++s)
     facts->boundaries[StageIndex{s}.index()].gradient =

@@ -15,6 +15,11 @@ using testing::contains;
 using testing::Shape;
 using testing::spec_of;
 
+// P = 4, M = 8 and the fewest chunks the schedule takes.
+ScheduleSpec fitting_spec(const ScheduleInfo& info) {
+  return spec_of(info.name, {4, 8, info.even_chunks || info.chunks == 2 ? 2 : 1});
+}
+
 std::string refusal(const ScheduleSpec& spec) {
   const Result<Program> program = make_program(spec);
   REQUIRE_FALSE(program.is_ok());
@@ -22,21 +27,34 @@ std::string refusal(const ScheduleSpec& spec) {
   return program.status().message();
 }
 
-TEST_CASE("registry: four schedules are listed with a summary and a rule and all can be made") {
+TEST_CASE("registry: every schedule of the field is listed with a summary and a rule") {
   std::set<std::string_view> names;
   for (const ScheduleInfo& info : list_schedules()) {
+    CAPTURE(info.name);
     names.insert(info.name);
     CHECK_FALSE(info.summary.empty());
     CHECK_FALSE(info.rule.empty());
-    CHECK(make_program(spec_of(info.name, {2, 2})).is_ok());
+    CHECK(find_schedule(info.name) != nullptr);
+    const Program program = make_program(fitting_spec(info)).value();
+    CHECK(program.forward_only == info.forward_only);
+    if (info.name == "auto") continue;  // its order decides
+    CHECK(program.placement == info.placement);
+    bool splits = false;
+    for (const std::vector<Action>& list : program.actions)
+      for (const Action& action : list) splits |= action.kind == ActionKind::kBackwardInput;
+    CHECK(splits == info.splits_backward);
   }
-  CHECK(names == std::set<std::string_view>{"1f1b", "forward_only", "gpipe", "interleaved_1f1b"});
+  CHECK(names == std::set<std::string_view>{
+                     "1f1b", "auto", "chimera", "dualpipe", "dualpipev", "eager_1f1b",
+                     "forward_only", "forward_only_v", "gpipe", "hanayo", "interleaved_1f1b",
+                     "interleaved_zb", "looped_bfs", "v_half", "v_min", "zb_h1", "zb_h2", "zbv"});
+  CHECK(find_schedule("zb_h3") == nullptr);
 }
 
 TEST_CASE("registry: an unknown name is refused with the known ones") {
   const std::string text = refusal(spec_of("1f1B", {2, 2}));
   CHECK(contains(text, "'1f1B'"));
-  CHECK(contains(text, "gpipe, 1f1b, interleaved_1f1b, forward_only"));
+  CHECK(contains(text, "gpipe, 1f1b, eager_1f1b, interleaved_1f1b"));
 }
 
 TEST_CASE("registry: gpipe and 1f1b refuse several chunks with P M V and a way out") {
@@ -64,12 +82,51 @@ TEST_CASE("registry: zero negative and absurd sizes are refused without work") {
   }
 }
 
-TEST_CASE("registry: reverse_backward is refused where it means nothing") {
+TEST_CASE("registry: an option is refused where it means nothing") {
   for (const ScheduleInfo& info : list_schedules()) {
-    ScheduleSpec spec = spec_of(info.name, {2, 3});
+    CAPTURE(info.name);
+    ScheduleSpec spec = fitting_spec(info);
     spec.descending_backward = true;
-    CHECK(make_program(spec).is_ok() == (info.name == "gpipe"));
+    CHECK(make_program(spec).is_ok() == info.takes_descending);
+    spec.descending_backward = false;
+    spec.group = 4;
+    CHECK(make_program(spec).is_ok() == info.takes_group);
   }
+}
+
+TEST_CASE("registry: a schedule that needs other chunks says which") {
+  for (const ScheduleInfo& info : list_schedules()) {
+    CAPTURE(info.name);
+    if (info.chunks == 2)
+      CHECK(contains(refusal(spec_of(info.name, {4, 8, 1})), "V must be 2; set V to 2"));
+    if (info.even_chunks)
+      CHECK(contains(refusal(spec_of(info.name, {4, 8, 3})), "V must be even; set V to 4"));
+  }
+}
+
+TEST_CASE("registry: what does not exist names the nearest numbers that do") {
+  CHECK(contains(refusal(spec_of("dualpipe", {3, 8})), "the nearest P that fit are 2 and 4"));
+  CHECK(contains(refusal(spec_of("dualpipe", {4, 6})), "the smallest M that fits is 8"));
+  CHECK(contains(refusal(spec_of("dualpipev", {4, 7, 2})), "the smallest M that fits is 8"));
+  CHECK(contains(refusal(spec_of("chimera", {1, 2})), "the smallest P that fits is 2"));
+  CHECK(contains(refusal(spec_of("chimera", {4, 5})), "the nearest M that fit are 4 and 6"));
+  CHECK(contains(refusal(spec_of("chimera", {4, 6})), "the nearest M that fit are 4 and 8"));
+  CHECK(contains(refusal(spec_of("hanayo", {4, 9, 2})), "the nearest M that fit are 8 and 12"));
+}
+
+TEST_CASE("registry: the group rule of Megatron is kept and refused with the numbers") {
+  ScheduleSpec spec = spec_of("interleaved_1f1b", {4, 10, 2});
+  spec.group = 6;  // groups of 6 and 4
+  const Program program = make_program(spec).value();
+  CHECK(to_string(program.actions[0][5]) == "0F5");
+  CHECK(to_string(program.actions[0][6]) == "4F0");
+  CHECK(validate(program).is_ok());
+  spec.group = 8;
+  CHECK(contains(refusal(spec), "leaves a last group of 2, which must be at least P"));
+  spec.group = 3;
+  CHECK(contains(refusal(spec), "must be at least P and at most M"));
+  spec.group = 11;
+  CHECK(contains(refusal(spec), "must be at least P and at most M"));
 }
 
 TEST_CASE("registry: gpipe in reverse runs the last microbatch first in the backward") {

@@ -1,0 +1,32 @@
+// interleaved_zb (PyTorch's ScheduleInterleavedZeroBubble, "ZB1P"): the tables of interleaved_1f1b
+// with half its warm-up and a split backward, after arXiv 2401.10241.
+#include "schedules/detail/group_tables.hpp"
+
+#include <algorithm>
+
+namespace headrace::schedules::detail {
+
+Result<Program> make_interleaved_zb(const ScheduleSpec& spec) {
+  const Result<std::int32_t> group = group_of(spec);
+  if (!group) return group.status();
+  Program program = empty_program(spec);
+  const std::int32_t count = spec.microbatches * spec.chunks;
+  for (std::int32_t rank = 0; rank < spec.ranks; ++rank) {
+    const GroupTables tables(spec, *group, rank);
+    std::vector<Action>& list = program.actions[Rank{rank}.index()];
+    list.reserve(3 * static_cast<std::size_t>(count));
+    const std::int32_t ahead =
+        std::min(count, (spec.chunks - 1) * *group + (spec.ranks - 1 - rank));
+    for (std::int32_t k = 0; k < ahead; ++k) list.push_back(tables.forward(k));
+    for (std::int32_t k = 0; k < count; ++k) {
+      if (ahead + k < count) list.push_back(tables.forward(ahead + k));
+      list.push_back(tables.backward(ActionKind::kBackwardInput, k));
+      if (k >= rank) list.push_back(tables.backward(ActionKind::kBackwardWeight, k - rank));
+    }
+    for (std::int32_t k = std::max(0, count - rank); k < count; ++k)
+      list.push_back(tables.backward(ActionKind::kBackwardWeight, k));
+  }
+  return program;
+}
+
+}  // namespace headrace::schedules::detail
