@@ -15,7 +15,7 @@ TEST_CASE("tools: the grid draws a row per rank with idle time and long actions"
   REQUIRE_MESSAGE(program.is_ok(), program.status().message());
   schedules::SimulationOptions unit;
   unit.stages = {schedules::StageCost{}};
-  CHECK(cli::schedule_grid(schedules::simulate(*program, unit)) ==
+  CHECK(cli::schedule_grid(*program, schedules::simulate(*program, unit)) ==
         "rank 0 0F0 0F1 .   .   .   0B0 -   0B1 -\n"
         "rank 1 .   1F0 1F1 1B0 -   1B1 -   .   .\n");
 }

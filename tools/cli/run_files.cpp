@@ -67,6 +67,36 @@ SpeedFigures speed_of(const actors::RunResult& result) {
   return figures;
 }
 
+namespace {
+
+// Mean seconds of F, I and W per stage, over its replicas: what `schedule compare --summary` reads.
+nlohmann::ordered_json stage_seconds(const actors::Plan& plan, const actors::RunResult& result) {
+  const auto mean = [](double sum, std::int64_t count) {
+    return count > 0 ? sum / static_cast<double>(count) : 0.0;
+  };
+  std::vector<actors::StageSeconds> sums(plan.partition.size());
+  for (std::size_t r = 0; r < result.times.size(); ++r) {
+    const auto held = actors::stages_of(plan, Rank(static_cast<std::int32_t>(r)));
+    const auto& measured = result.times[r].stages;
+    for (std::size_t chunk = 0; chunk < std::min(held.size(), measured.size()); ++chunk) {
+      const actors::StageSeconds& from = measured[chunk];
+      actors::StageSeconds& sum = sums[held[chunk].stage.index()];
+      sum.forward += from.forward, sum.forwards += from.forwards;
+      sum.backward_input += from.backward_input, sum.backward_inputs += from.backward_inputs;
+      sum.backward_weight += from.backward_weight, sum.backward_weights += from.backward_weights;
+    }
+  }
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const actors::StageSeconds& sum : sums) {
+    rows.push_back({{"F", mean(sum.forward, sum.forwards)},
+                    {"I", mean(sum.backward_input, sum.backward_inputs)},
+                    {"W", mean(sum.backward_weight, sum.backward_weights)}});
+  }
+  return rows;
+}
+
+}  // namespace
+
 nlohmann::ordered_json summary_of(const actors::Plan& plan, const actors::RunResult& result) {
   const SpeedFigures speed = speed_of(result);
   nlohmann::ordered_json summary;
@@ -87,6 +117,7 @@ nlohmann::ordered_json summary_of(const actors::Plan& plan, const actors::RunRes
   summary["peak_activations"] = result.peak_activations;
   summary["peak_activations_bound"] = result.peak_activations_bound;
   summary["cpu_us_per_action"] = result.cpu_us_per_action;
+  summary["stage_seconds"] = stage_seconds(plan, result);
   summary["partition"] = nlohmann::ordered_json::array();
   for (const auto& stage : plan.partition) {
     summary["partition"].push_back(stages::to_string(stage));
