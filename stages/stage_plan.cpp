@@ -3,6 +3,8 @@
 #include "stages/detail/carver.hpp"
 
 #include <algorithm>
+#include <string>
+#include <unordered_map>
 
 namespace headrace::stages {
 namespace {
@@ -111,16 +113,15 @@ class Planner {
     const bool tied = is_tied_matrix(options_.model, spec.name);
     const bool wants_mirror =
         options_.model.precision == Precision::kBf16 && spec.is_matrix() && spec.gemm;
-    const auto known =
-        std::find_if(plan_.parameters.begin(), plan_.parameters.end(),
-                     [&](const PlannedParameter& p) { return p.spec.name == spec.name; });
-    if (known != plan_.parameters.end()) {
+    const auto [known, is_first] = parameter_of_name_.emplace(spec.name, plan_.parameters.size());
+    if (!is_first) {
       if (!tied) {
         return {StatusCode::kConfig,
                 where(options_) + "two layers name a parameter '" + spec.name + "'"};
       }
-      known->mirrored = known->mirrored || wants_mirror;
-      layer.uses.push_back({static_cast<std::size_t>(known - plan_.parameters.begin()), kNone});
+      PlannedParameter& shared = plan_.parameters[known->second];
+      shared.mirrored = shared.mirrored || wants_mirror;
+      layer.uses.push_back({known->second, kNone});
       return Status::ok();
     }
     PlannedParameter parameter;
@@ -240,6 +241,7 @@ class Planner {
 
   const StageOptions& options_;
   StagePlan plan_;
+  std::unordered_map<std::string, std::size_t> parameter_of_name_;  // index in plan_.parameters
 };
 
 }  // namespace
