@@ -41,8 +41,9 @@ Result<RunningSums> sum_costs(const ModelSpec& model, const MicrobatchShape& sha
   return sums;
 }
 
-// Minimises the largest stage cost. worst[i] is the best that layers i.. can do in the number of
-// stages looked at so far.
+// Minimises the largest stage cost, and under it the sum of the squared costs, so that stages which
+// the largest one leaves free are even among themselves. [left][i] is the best that layers i.. can
+// do in `left` stages.
 class Balancer {
  public:
   Balancer(const RunningSums& sums, std::int32_t stages, bool block_each)
@@ -50,29 +51,62 @@ class Balancer {
 
   // End of each stage.
   [[nodiscard]] std::vector<std::size_t> ends() const {
-    const std::size_t layers = sums_.layers();
-    std::vector<std::vector<double>> worst(stages_ + 1,
-                                           std::vector<double>(layers + 1, kImpossible));
-    worst[0][layers] = 0;
-    for (std::size_t left = 1; left <= stages_; ++left) {
-      for (std::size_t first = 0; first < layers; ++first) {
-        worst[left][first] = best_from(first, worst[left - 1]);
-      }
-    }
+    const double limit = least_largest();
+    const Table squares = least_squares(limit);
     // Ties: earlier stages take as few layers as the optimum allows.
-    const double optimum = worst[stages_][0];
     std::vector<std::size_t> ends;
     std::size_t first = 0;
     for (std::size_t left = stages_; left > 0; --left) {
-      std::size_t end = first + 1;
-      while (end < layers && cost(first, end, worst[left - 1]) > optimum) ++end;
-      ends.push_back(end);
-      first = end;
+      first = even_end(first, squares[left - 1], limit).end;
+      ends.push_back(first);
     }
     return ends;
   }
 
  private:
+  using Table = std::vector<std::vector<double>>;
+  struct Choice {
+    std::size_t end = 0;
+    double squares = kImpossible;
+  };
+
+  [[nodiscard]] double least_largest() const {
+    const std::size_t layers = sums_.layers();
+    std::vector<double> worst(layers + 1, kImpossible);
+    worst[layers] = 0;
+    for (std::size_t left = 1; left <= stages_; ++left) {
+      std::vector<double> next(layers + 1, kImpossible);
+      for (std::size_t first = 0; first < layers; ++first) next[first] = best_from(first, worst);
+      worst = std::move(next);
+    }
+    return worst[0];
+  }
+  [[nodiscard]] Table least_squares(double limit) const {
+    const std::size_t layers = sums_.layers();
+    Table squares(stages_ + 1, std::vector<double>(layers + 1, kImpossible));
+    squares[0][layers] = 0;
+    for (std::size_t left = 1; left <= stages_; ++left) {
+      // Only where the stages before can have come and the stages left can finish.
+      const double before = limit * static_cast<double>(stages_ - left);
+      const double after = limit * static_cast<double>(left);
+      for (std::size_t first = 0; first < layers && sums_.cost[first] <= before; ++first) {
+        if (sums_.cost[layers] - sums_.cost[first] > after) continue;
+        squares[left][first] = even_end(first, squares[left - 1], limit).squares;
+      }
+    }
+    return squares;
+  }
+  [[nodiscard]] Choice even_end(std::size_t first, const std::vector<double>& rest,
+                                double limit) const {
+    Choice best;
+    for (std::size_t end = first + 1; end <= sums_.layers(); ++end) {
+      const double own = sums_.cost[end] - sums_.cost[first];
+      if (own > limit || own * own >= best.squares) break;
+      if (block_each_ && sums_.blocks[end] == sums_.blocks[first]) continue;
+      if (own * own + rest[end] < best.squares) best = {end, own * own + rest[end]};
+    }
+    return best;
+  }
   // Cost when a stage holds [first, end) and the rest does its best.
   [[nodiscard]] double cost(std::size_t first, std::size_t end,
                             const std::vector<double>& rest) const {

@@ -26,9 +26,10 @@ struct StageRequest {
   bool frozen = false;
 };
 
-// Contiguous split into `stages` parts that minimises the largest stage cost (exact dynamic
-// programme; ties: earlier stages take fewer). Every stage holds at least one layer; when there are
-// enough blocks, at least one block. kConfig with the numbers when stages > layers in the list.
+// Contiguous split into `stages` parts that minimises the largest stage cost and then the sum of
+// the squared costs (exact dynamic programmes; ties: earlier stages take fewer). Every stage holds
+// at least one layer; when there are enough blocks, at least one block. kConfig with the numbers
+// when stages > layers in the list.
 [[nodiscard]] Result<Partition> automatic_partition(const ModelSpec& model,
                                                     const MicrobatchShape& shape,
                                                     std::int32_t stages);

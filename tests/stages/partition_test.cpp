@@ -52,20 +52,23 @@ double cost_of(const ModelSpec& model, const std::vector<LayerSpec>& stage) {
   return cost;
 }
 
-// Every way to cut the list, by trying all ends: the least largest cost, then the fewest layers in
-// earlier stages.
+// Every way to cut the list, by trying all ends: the least largest cost, then the least sum of
+// squared costs (whole numbers, so exact), then the fewest layers in earlier stages.
 struct Search {
   const ModelSpec& model;
   std::vector<LayerSpec> layers;
   std::int32_t stages;
   bool block_each;
   double best = std::numeric_limits<double>::infinity();
+  double best_squares = std::numeric_limits<double>::infinity();
   std::vector<std::size_t> best_ends{};
 
-  void run(std::vector<std::size_t>& ends, std::size_t first, double largest) {
+  void run(std::vector<std::size_t>& ends, std::size_t first, double largest, double squares) {
     if (ends.size() == static_cast<std::size_t>(stages)) {
-      if (first == layers.size() && largest < best) {
+      const bool better = largest < best || (largest == best && squares < best_squares);
+      if (first == layers.size() && better) {
         best = largest;
+        best_squares = squares;
         best_ends = ends;
       }
       return;
@@ -75,7 +78,8 @@ struct Search {
                                          layers.begin() + static_cast<std::ptrdiff_t>(end));
       if (block_each && blocks_in(stage) == 0) continue;
       ends.push_back(end);
-      run(ends, end, std::max(largest, cost_of(model, stage)));
+      const double cost = cost_of(model, stage);
+      run(ends, end, std::max(largest, cost), squares + cost * cost);
       ends.pop_back();
     }
   }
@@ -160,7 +164,7 @@ TEST_CASE("partition: the automatic split is the best of all splits") {
                       .stages = stages,
                       .block_each = layers >= stages};
         std::vector<std::size_t> ends;
-        search.run(ends, 0, 0);
+        search.run(ends, 0, 0, 0);
         const Partition partition = automatic_partition(model, kShape, stages).value();
         std::vector<std::size_t> found;
         for (const auto& stage : partition) {
@@ -170,6 +174,19 @@ TEST_CASE("partition: the automatic split is the best of all splits") {
       }
     }
   }
+}
+
+TEST_CASE("partition: stages below the largest one are even among themselves") {
+  ModelSpec model = model_of(80);
+  const Partition partition = automatic_partition(model, kShape, 32).value();
+  std::int64_t least = 80;
+  std::int64_t most = 0;
+  for (std::size_t s = 0; s + 1 < partition.size(); ++s) {
+    least = std::min(least, blocks_in(partition[s]));
+    most = std::max(most, blocks_in(partition[s]));
+  }
+  CHECK(least == 2);
+  CHECK(most == 3);
 }
 
 TEST_CASE("partition: a heavy head gets fewer blocks beside it") {
