@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <random>
+#include <string>
 #include <thread>
 
 namespace headrace::actors::testing {
@@ -18,7 +20,15 @@ class SleepingLayer : public stages::Layer {
   explicit SleepingLayer(const stages::LayerOptions& options)
       : width_(options.model.width),
         type_(stages::boundary_dtype(options.model)),
-        plan_(current_plan) {}
+        number_(options.spec.number),
+        plan_(current_plan) {
+    if (plan_.weight_ns <= 0) return;
+    stages::ParameterSpec gain;
+    gain.name = "sleeping." + std::to_string(number_) + ".gain";
+    gain.shape = {1};
+    gain.init = stages::InitKind::kOnes;
+    parameters_ = {gain};
+  }
 
   const std::vector<stages::ParameterSpec>& parameters() const override { return parameters_; }
   stages::LayerBytes bytes(const stages::MicrobatchShape&) const override { return {}; }
@@ -33,10 +43,18 @@ class SleepingLayer : public stages::Layer {
     if (call.dx.data == nullptr) return;
     call.operators.convert(call.stream, call.dy, call.dx, call.shape.rows() * width_);
   }
-  void backward_weight(const stages::LayerCall&) override {}
+  void backward_weight(const stages::LayerCall& call) override { rest(call, plan_.weight_ns); }
 
  private:
+  [[nodiscard]] std::int64_t delay(const stages::LayerCall& call) const {
+    if (plan_.slow_ns <= 0) return 0;
+    std::seed_seq sequence{plan_.seed, static_cast<std::uint64_t>(call.step.step.value),
+                           static_cast<std::uint64_t>(call.microbatch.value)};
+    return std::mt19937(sequence)() % plan_.layers == number_ ? plan_.slow_ns : 0;
+  }
+
   void rest(const stages::LayerCall& call, std::int64_t ns) const {
+    ns += delay(call);
     if (ns <= 0) return;
     if (plan_.deaf) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
@@ -47,6 +65,7 @@ class SleepingLayer : public stages::Layer {
 
   std::int64_t width_;
   kernels::DType type_;
+  std::int64_t number_;
   SleepPlan plan_;
   std::vector<stages::ParameterSpec> parameters_;
 };

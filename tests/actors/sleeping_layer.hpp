@@ -2,7 +2,8 @@
 //
 // What it is for: stages whose duration is known and costs no core. Its kind is `sleeping`; how
 // long it sleeps and whether it hears the stop flag is set before the model is built. What it does
-// not do: hold parameters. Thread rule: set while no run is under way.
+// not do: compute; it holds one parameter, that never changes, only where W takes time.
+// Thread rule: set while no run is under way.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,12 @@ namespace headrace::actors::testing {
 struct SleepPlan {
   std::int64_t forward_ns = 0;
   std::int64_t backward_ns = 0;
+  std::int64_t weight_ns = 0;
+  // Of the first `layers` of these layers one, drawn by (seed, step, microbatch), takes so much
+  // longer for each of its actions.
+  std::int64_t slow_ns = 0;
+  std::uint32_t layers = 1;
+  std::uint64_t seed = 0;
   bool deaf = false;  // sleeps in the calling thread and ignores the stop flag
 };
 
