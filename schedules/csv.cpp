@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace headrace::schedules {
@@ -24,6 +25,33 @@ bool has_transfers(const Program& program) {
     for (const Action& action : list)
       if (is_transfer(action.kind)) return true;
   return false;
+}
+
+// A pair is one block: what its halves receive stands before it, what they send behind it, wherever
+// the lowering put the transfers.
+std::vector<Action> with_whole_pairs(const std::vector<Action>& list) {
+  std::vector<Action> out;
+  out.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::size_t end = i + 1;
+    while (list[i].overlaps_next && end < list.size() && is_transfer(list[end].kind)) ++end;
+    if (end == i + 1 || end == list.size()) {
+      out.push_back(list[i]);
+      continue;
+    }
+    const auto is_receive = [](const Action& action) {
+      return action.kind == ActionKind::kRecvForward || action.kind == ActionKind::kRecvBackward;
+    };
+    const auto first = list.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+    const auto last = list.begin() + static_cast<std::ptrdiff_t>(end);
+    std::copy_if(first, last, std::back_inserter(out), is_receive);
+    out.push_back(list[i]);
+    out.push_back(*last);
+    std::copy_if(first, last, std::back_inserter(out),
+                 [&](const Action& action) { return !is_receive(action); });
+    i = end;
+  }
+  return out;
 }
 
 }  // namespace
@@ -49,8 +77,10 @@ std::string write_csv(const Program& program, CsvForm form) {
   };
   Program shown =
       form == CsvForm::kComputeComms && !has_transfers(program) ? with_transfers(program) : program;
-  for (std::vector<Action>& list : shown.actions)
+  for (std::vector<Action>& list : shown.actions) {
     list.erase(std::remove_if(list.begin(), list.end(), is_left_out), list.end());
+    list = with_whole_pairs(list);
+  }
   return to_csv(shown);
 }
 
