@@ -106,9 +106,9 @@ class SearchModel {
 };
 
 // Runs orders as the simulator does in its overlap model, on as many cores as ranks. Beyond it, an
-// order that deadlocks with the activation slots that BoundarySlots of validator.hpp would give it
-// has no price: a forward must come after the input gradient that frees its slot. As in the
-// simulator that takes no time.
+// order that stands still with one activation slot more than the peak of the stage above has no
+// price: a forward must come after the input gradient that frees its slot (BoundarySlots of
+// validator.hpp). As in the simulator that takes no time.
 class Evaluator {
  public:
   explicit Evaluator(const SearchModel& model);
