@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 namespace headrace::schedules {
@@ -164,6 +166,18 @@ TEST_CASE("registry: the M that an interleaved refusal proposes are accepted and
       CHECK(contains(program.status().message(),
                      "the nearest M that fit are " + std::to_string(below) + " and "));
     }
+  }
+}
+
+TEST_CASE("registry: the page of schedules has a row for each with its rule") {
+  std::ifstream in(HEADRACE_GOLDEN_DIR "/../../../docs/SCHEDULES.md");
+  REQUIRE(in.good());
+  std::ostringstream page;
+  page << in.rdbuf();
+  for (const ScheduleInfo& info : list_schedules()) {
+    const std::string row =
+        "\n| `" + std::string(info.name) + "` | " + std::string(info.rule) + " | ";
+    CHECK_MESSAGE(contains(page.str(), row), row);
   }
 }
 
