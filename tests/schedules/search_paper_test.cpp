@@ -20,8 +20,8 @@ constexpr double kHop = 0.601;
 constexpr std::int32_t kRanks = 8;
 constexpr std::int32_t kMicrobatches = 24;
 
-// 1 - M_W / M_B with the paper's M_B = sbh (34 + 5 a s / h) and M_W = 32 sbh for the 1.5B model:
-// a = 24 heads, s = 1024 tokens, h = 2304.
+// 1 - M_W / M_B with the paper's M_B = sbh (34 + 5 a s / h) and M_W = 32 sbh, for a = 24 heads,
+// s = 1024 tokens and h = 2304.
 constexpr double kReleased = 1 - 32 / (34 + 5 * 24 * 1024.0 / 2304);
 
 double rate_of(double cost) { return 1 - kMicrobatches * (kForward + kInput + kWeight) / cost; }
@@ -60,7 +60,6 @@ TEST_CASE("search: auto on the published times beside the named schedules") {
   CHECK(two_p.bubble_span < 0.1585);  // zb_h1
   CHECK(two_2p.bubble_span <= 0.06);  // zb_h2: 0.1083
   CHECK(paper_2p.bubble_span <= 0.06);
-  CHECK(paper_2p.bubble_span == doctest::Approx(0.0433).epsilon(0.002));  // the paper's ZB-2p
 
   // One stage per rank, activations held from F to W: no order is better than these two. The last
   // rank starts after 7 (F + hop); before its last F it has run 24 - limit W, before its last I all
@@ -70,6 +69,10 @@ TEST_CASE("search: auto on the published times beside the named schedules") {
       way + kMicrobatches * (kForward + kInput) + (kMicrobatches - 2 * kRanks) * kWeight + kWeight;
   CHECK(one_2p.span == doctest::Approx(bound_2p));
   CHECK(rate_of(bound_2p) == doctest::Approx(0.1015).epsilon(0.001));
+  // Where I frees most of an activation, the last rank needs no W before its last I.
+  const double bound_paper = way + kMicrobatches * (kForward + kInput) + kWeight;
+  CHECK(paper_2p.span == doctest::Approx(bound_paper));
+  CHECK(rate_of(bound_paper) == doctest::Approx(0.0433).epsilon(0.001));
   // Rank 0 gets its first gradient after 8 F and 7 I, and can start F23 only once 16 W are done;
   // from there F23 goes up and its gradient down.
   const double first_gradient = way + kForward;

@@ -185,7 +185,7 @@ TEST_CASE("search: two chunks beat or equal zbv where F I and W differ") {
 }
 
 TEST_CASE("search: auto is never worse than the named schedules within its limit") {
-  const unsigned seed = is_full_run() ? std::random_device{}() : 20240110U;
+  constexpr unsigned seed = 20240110;
   std::mt19937 random(seed);
   const int cases = is_full_run() ? 2000 : 60;
   for (int i = 0; i < cases; ++i) {
