@@ -97,12 +97,16 @@ TEST_CASE("tools: schedule compare says why a schedule is not there") {
 
 TEST_CASE("tools: schedule compare holds auto to a limit and marks the others") {
   const RunFolder folder;
-  auto rows = by_name(compared(folder, {"--ranks", "4", "--microbatches", "8", "--limit", "4",
-                                        "--only", "1f1b,gpipe,zb_h1,auto"})["schedules"]);
+  auto rows =
+      by_name(compared(folder, {"--ranks", "4", "--microbatches", "8", "--limit", "4", "--chunks",
+                                "1", "--only", "1f1b,gpipe,zb_h1,auto"})["schedules"]);
   CHECK(rows["gpipe"]["over_limit"] == true);
   CHECK(rows["1f1b"]["over_limit"] == false);
   CHECK(rows["auto"]["over_limit"] == false);
   CHECK(rows["auto"]["makespan"].get<double>() <= rows["zb_h1"]["makespan"].get<double>());
+  const Json both = compared(folder, {"--ranks", "2", "--microbatches", "4", "--only", "auto"});
+  REQUIRE(both["schedules"].size() == 2);
+  CHECK(both["schedules"][0]["chunks"].get<int>() + both["schedules"][1]["chunks"].get<int>() == 3);
 }
 
 TEST_CASE("tools: schedule compare sizes a configuration") {

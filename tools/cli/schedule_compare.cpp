@@ -9,10 +9,12 @@
 namespace headrace::cli {
 namespace {
 
-// The wanted number of chunks if the schedule takes it, else the fewest it takes.
-std::int32_t chunks_for(const std::string& name, std::int32_t wanted) {
-  if (name == "auto") return 1;
-  return takes_chunks(name, wanted) ? wanted : fewest_chunks(name);
+// The wanted number of chunks if the schedule takes it, else the fewest it takes. The search takes
+// any: it is asked with one chunk and with the wanted number.
+std::vector<std::int32_t> chunks_for(const std::string& name, std::int32_t wanted) {
+  if (name == "auto")
+    return wanted == 1 ? std::vector<std::int32_t>{1} : std::vector<std::int32_t>{1, wanted};
+  return {takes_chunks(name, wanted) ? wanted : fewest_chunks(name)};
 }
 
 // See [Note: fair times].
@@ -31,12 +33,13 @@ std::vector<schedules::StageCost> stage_costs(const ActionTimes& times, std::int
   return costs;
 }
 
-Result<CompareRow> compare_one(const CompareRequest& request, const std::string& name) {
+Result<CompareRow> compare_one(const CompareRequest& request, const std::string& name,
+                               std::int32_t chunks) {
   schedules::ScheduleSpec spec;
   spec.name = name;
   spec.ranks = request.ranks;
   spec.microbatches = request.microbatches;
-  spec.chunks = chunks_for(name, request.chunks);
+  spec.chunks = chunks;
   ModelCost model;
   if (request.config) {
     Result<ModelCost> cost = model_cost(*request.config, spec);
@@ -48,6 +51,7 @@ Result<CompareRow> compare_one(const CompareRequest& request, const std::string&
         stage_costs(request.share.times, spec.ranks, spec.ranks * spec.chunks, model.weights);
     spec.search.hop = request.hop;
     spec.search.activation_limit = request.limit * spec.chunks;
+    spec.search.effort = request.effort;
   }
   const Result<schedules::Program> program = schedules::make_program(spec);
   if (!program) return program.status();
@@ -79,8 +83,6 @@ Result<CompareRow> compare_one(const CompareRequest& request, const std::string&
   return row;
 }
 
-bool is_forward_only(const std::string& name) { return name.rfind("forward_only", 0) == 0; }
-
 }  // namespace
 
 Comparison compare_schedules(const CompareRequest& request) {
@@ -89,15 +91,17 @@ Comparison compare_schedules(const CompareRequest& request) {
     const std::string name(info.name);
     const auto& asked = request.names;
     if (!asked.empty() && std::find(asked.begin(), asked.end(), name) == asked.end()) continue;
-    if (is_forward_only(name)) {
+    if (info.forward_only) {
       comparison.absent.push_back({name, "it trains nothing: forwards only"});
       continue;
     }
-    Result<CompareRow> row = compare_one(request, name);
-    if (row.is_ok())
-      comparison.rows.push_back(*std::move(row));
-    else
-      comparison.absent.push_back({name, row.status().message()});
+    for (const std::int32_t chunks : chunks_for(name, request.chunks)) {
+      Result<CompareRow> row = compare_one(request, name, chunks);
+      if (row.is_ok())
+        comparison.rows.push_back(*std::move(row));
+      else
+        comparison.absent.push_back({name, row.status().message()});
+    }
   }
   std::sort(comparison.rows.begin(), comparison.rows.end(), [](const auto& a, const auto& b) {
     return std::tie(a.makespan, a.peak_share, a.name) < std::tie(b.makespan, b.peak_share, b.name);

@@ -20,6 +20,7 @@ struct CompareRequest {
   // Activations a rank may hold, in shares 1/P of one microbatch's; 0 = no limit. Bounds `auto`,
   // and marks the others.
   std::int32_t limit = 0;
+  std::int32_t effort = 1;  // of `auto`
   double hop = 0;
   ShareTimes share;
   std::vector<std::string> names;        // empty = all
@@ -50,7 +51,7 @@ struct AbsentRow {
 };
 
 struct Comparison {
-  std::vector<CompareRow> rows;   // by makespan, then peak share, then name
+  std::vector<CompareRow> rows;   // by makespan, then peak share, then name; auto once per V
   std::vector<AbsentRow> absent;  // in the order of the list
 };
 

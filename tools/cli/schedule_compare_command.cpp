@@ -23,8 +23,7 @@ Status refuse(const std::string& message) { return {StatusCode::kUsage, message}
 
 Status check_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    const auto all = schedules::list_schedules();
-    if (std::none_of(all.begin(), all.end(), [&](const auto& info) { return info.name == name; }))
+    if (schedules::find_schedule(name) == nullptr)
       return refuse("--only " + name + ": unknown; see `headrace schedule list`");
   }
   return Status::ok();
@@ -168,6 +167,9 @@ void print_text(const CompareRequest& request, const Comparison& comparison) {
   std::cout << "\npeak: most stage activations on a rank; of model: the same as a share of what\n"
                "the whole model keeps of a microbatch; hops: transfers between ranks per "
                "microbatch\n";
+  for (const CompareRow& row : comparison.rows)
+    if (!row.bytes_reason.empty())
+      std::cout << "no bytes for " << row.name << ": " << row.bytes_reason << "\n";
   if (comparison.absent.empty()) return;
   std::cout << "\nnot here:\n";
   for (const AbsentRow& row : comparison.absent)
@@ -215,6 +217,10 @@ void add_options(CLI::App& command, CompareOptions& options) {
                   "Most activations on a rank, in shares 1/P of a microbatch's: bounds auto, marks "
                   "the others")
       ->check(positive);
+  command
+      .add_option("--effort", request.effort,
+                  "auto: how many times as many orders it prices (default 1)")
+      ->check(CLI::Range(1, 1000));
   command.add_option("--only", request.names, "Only these schedules, separated by commas")
       ->delimiter(',');
   add_json_flag(command, options.json);

@@ -12,7 +12,12 @@ Status list(bool json) {
   Json entries = Json::array();
   for (const schedules::ScheduleInfo& info : schedules::list_schedules()) {
     if (json) {
-      entries.push_back({{"name", info.name}, {"summary", info.summary}, {"rule", info.rule}});
+      entries.push_back({{"name", info.name},
+                         {"summary", info.summary},
+                         {"rule", info.rule},
+                         {"chunks", info.chunks},  // 0: any
+                         {"splits_backward", info.splits_backward},
+                         {"replicas", info.two_replicas() ? 2 : 1}});
     } else {
       std::cout << info.name << "\n  " << info.summary << "\n  needs: " << info.rule << "\n";
     }

@@ -13,10 +13,7 @@
 namespace headrace::cli {
 namespace {
 
-bool is_schedule(const std::string& name) {
-  const auto all = schedules::list_schedules();
-  return std::any_of(all.begin(), all.end(), [&](const auto& info) { return info.name == name; });
-}
+bool is_schedule(const std::string& name) { return schedules::find_schedule(name) != nullptr; }
 
 bool is_regular_file(const std::string& path) {
   std::error_code ignored;
@@ -113,6 +110,10 @@ void add_source_options(CLI::App& command, ScheduleRequest& request, const std::
       .add_option("--limit", request.spec.search.activation_limit,
                   "auto: most stage activations a rank may hold (default 2 P V)")
       ->check(positive);
+  command
+      .add_option("--effort", request.spec.search.effort,
+                  "auto: how many times as many orders it prices (default 1)")
+      ->check(CLI::Range(1, 1000));
 }
 
 void add_time_options(CLI::App& command, ScheduleRequest& request) {
@@ -161,18 +162,14 @@ schedules::CsvForm form_of(const std::string& text) {
   return transfers ? schedules::CsvForm::kComputeComms : schedules::CsvForm::kComputeOnly;
 }
 
-// At P = 4 and M = 16 every schedule of the literature exists with the chunks it takes.
 bool takes_chunks(const std::string& name, std::int32_t chunks) {
-  schedules::ScheduleSpec probe;
-  probe.name = name;
-  probe.ranks = 4;
-  probe.microbatches = 16;
-  probe.chunks = chunks;
-  return schedules::make_program(probe).is_ok();
+  const schedules::ScheduleInfo* info = schedules::find_schedule(name);
+  if (info == nullptr) return false;
+  if (info->even_chunks && chunks % 2 != 0) return false;
+  return info->chunks == 0 || info->chunks == chunks;
 }
 
 std::int32_t fewest_chunks(const std::string& name) {
-  if (name == "auto" || !is_schedule(name)) return 1;  // no search only to learn the chunks
   return !takes_chunks(name, 1) && takes_chunks(name, 2) ? 2 : 1;
 }
 

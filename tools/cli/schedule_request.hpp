@@ -64,9 +64,9 @@ void add_json_flag(CLI::App& command, bool& json);
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 // Compute-comms if the text has a transfer, else compute-only.
 [[nodiscard]] schedules::CsvForm form_of(const std::string& text);
-// The fewest chunks with which the schedule exists at some P and M; 1 if none.
+// The fewest chunks the schedule takes; 1 if it is unknown.
 [[nodiscard]] std::int32_t fewest_chunks(const std::string& name);
-// Whether the schedule exists with this V at some P and M.
+// Whether the schedule exists with this V.
 [[nodiscard]] bool takes_chunks(const std::string& name, std::int32_t chunks);
 
 struct LoadedSchedule {

@@ -97,8 +97,8 @@ class SvgWriter {
   }
 
   std::string run() {
-    const double legend_end = kLeft + 110.0 * static_cast<double>(kinds_.size() + 2) + 260;
-    const double width = std::max(kLeft + plot_width_ + kRight, legend_end);
+    const std::string legend = legend_text();
+    const double width = std::max(kLeft + plot_width_ + kRight, legend_end_);
     const double height = kTop + rows_height() + kFooter;
     text_ = "<svg xmlns=\"http://www.w3.org/2000/svg\"" + attribute("width", width) +
             attribute("height", height) + " viewBox=\"0 0 " + pixels(width) + " " + pixels(height) +
@@ -109,8 +109,7 @@ class SvgWriter {
     write_axis();
     for (std::size_t r = 0; r < rows_.size(); ++r) write_row(r);
     if (input_.critical_path) write_critical_path();
-    write_legend();
-    return text_ + "</svg>\n";
+    return text_ + legend + "</svg>\n";
   }
 
  private:
@@ -302,11 +301,13 @@ class SvgWriter {
     text_ += "\n";
   }
 
-  void write_legend() {
+  // Also says where it ends: a short schedule is narrower than its legend.
+  std::string legend_text() {
     const double y = kTop + rows_height() + 30;
     double x = kLeft;
+    std::string legend;
     const auto entry = [&](const std::string& css, const std::string& text) {
-      text_ += rect_at(x, y, 14, 14, css) + text_at(x + 19, y + 11, text);
+      legend += rect_at(x, y, 14, 14, css) + text_at(x + 19, y + 11, text);
       x += 19 + text_width(text, kLabelSize) * 0.88 + 18;
     };
     for (const std::size_t kind : kinds_)
@@ -314,16 +315,15 @@ class SvgWriter {
             std::string(1, kKinds[kind].letter) + " " + kKinds[kind].meaning);
     entry("wait", "wait");
     if (input_.critical_path) entry("path", "critical path");
-    if (tones_ > 1) {
-      const std::size_t kind = *kinds_.begin();
-      const bool is_bidirectional = program_.placement == schedules::Placement::kBidirectional;
-      entry(css_of(kind, 0, false), is_bidirectional ? "first replica" : "chunk 0");
-      entry(css_of(kind, tones_ - 1, false),
-            is_bidirectional ? "second replica" : "chunk " + std::to_string(tones_ - 1));
+    const bool has_replicas = program_.placement == schedules::Placement::kBidirectional;
+    for (std::int32_t tone = 0; tones_ > 1 && tone < tones_; ++tone) {
+      if (tones_ > 4 && tone > 0 && tone + 1 < tones_) continue;  // the first and the last will do
+      const std::string name = has_replicas ? "replica " : "chunk ";
+      entry(css_of(*kinds_.begin(), tone, false), name + std::to_string(tone));
     }
-    text_ +=
-        text_at(x, y + 11, tones_ > 1 ? "number: microbatch, s: stage" : "number: microbatch") +
-        "\n";
+    const std::string numbers = tones_ > 1 ? "number: microbatch, s: stage" : "number: microbatch";
+    legend_end_ = x + text_width(numbers, kLabelSize) + 12;
+    return legend + text_at(x, y + 11, numbers) + "\n";
   }
 
   const PictureInput& input_;
@@ -334,6 +334,7 @@ class SvgWriter {
   double scale_ = 1;  // pixels per unit of time
   double plot_width_ = 0;
   double row_height_ = 0;
+  double legend_end_ = 0;
   std::string text_;
 };
 
