@@ -59,7 +59,7 @@ int each_shape(std::string_view name, std::int32_t chunks, Function fn) {
   return programs;
 }
 
-TEST_CASE("generator: gpipe 1f1b and eager_1f1b take M + P - 1 forwards and backwards") {
+TEST_CASE("generator: gpipe 1f1b and eager_1f1b take M and P - 1 forwards and backwards") {
   for (const char* name : {"gpipe", "1f1b", "eager_1f1b"}) {
     const int programs = each_shape(name, 1, [](const Program& program, const Shape& shape) {
       for (const StageCost& cost : kCosts) {
@@ -103,7 +103,7 @@ TEST_CASE("generator: a larger group of Megatron's rule takes no longer") {
   CHECK(programs > 500);
 }
 
-TEST_CASE("generator: zb_h1 leaves F + I - W per rank and more below P microbatches") {
+TEST_CASE("generator: zb_h1 leaves F and I less W per rank and more below P microbatches") {
   each_shape("zb_h1", 1, [](const Program& program, const Shape& shape) {
     const std::int32_t p = shape.ranks;
     const std::int32_t m = shape.microbatches;
@@ -135,7 +135,7 @@ TEST_CASE("generator: zb_h2 has no span bubble where F I and W are equal") {
   });
 }
 
-TEST_CASE("generator: interleaved_zb leaves F + I - W per rank in units of a chunk") {
+TEST_CASE("generator: interleaved_zb leaves F and I less W per rank in units of a chunk") {
   for (std::int32_t v = 1; v <= kChunksMax; ++v)
     each_shape("interleaved_zb", v, [&](const Program& program, const Shape& shape) {
       const std::int32_t p = shape.ranks;
