@@ -80,7 +80,7 @@ TEST_CASE("generator: several chunks per rank hold what their groups say") {
   check_peaks("forward_only", {1, 2, 3, 4}, [](const Shape&, std::int32_t) { return 1; });
 }
 
-TEST_CASE("generator: V shapes hold the papers' activations") {
+TEST_CASE("generator: V shapes hold what their papers say") {
   check_peaks("dualpipev", {2}, [](const Shape& s, std::int32_t) { return 2 * s.ranks + 1; });
   check_peaks("hanayo", {2, 4}, [](const Shape& s, std::int32_t r) {
     return s.microbatches % s.ranks == 0 ? s.chunks * s.ranks - (s.ranks - 1 - r) : -1;
@@ -108,7 +108,7 @@ TEST_CASE("generator: zbv holds what 1f1b holds and v_half and v_min a half and 
   check_largest_peak("v_min", [](std::int32_t p) { return (p + 4) / 3; });
 }
 
-TEST_CASE("generator: two replicas hold the papers' activations") {
+TEST_CASE("generator: two replicas hold what their papers say") {
   check_peaks("dualpipe", {1}, [](const Shape& s, std::int32_t) { return s.ranks + 1; });
   check_peaks("chimera", {1}, [](const Shape& s, std::int32_t r) {
     return s.microbatches % s.ranks == 0 ? s.ranks / 2 + 1 + std::min(r, s.ranks - 1 - r) : -1;
@@ -128,7 +128,7 @@ std::int32_t peak_in_eighths(const std::vector<Action>& list, std::int32_t relea
   return peak;
 }
 
-TEST_CASE("generator: zb_h1 and zb_h2 hold the paper's M_B and M_W on each rank") {
+TEST_CASE("generator: zb_h1 and zb_h2 hold M_B and M_W of the paper on each rank") {
   for (std::int32_t p = 1; p <= kRanksMax; ++p)
     for (std::int32_t r = 0; r < p; ++r)
       for (const std::int32_t released : {0, 2, 4}) {

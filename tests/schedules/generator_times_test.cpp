@@ -84,7 +84,7 @@ TEST_CASE("generator: interleaved_1f1b and looped_bfs shrink the bubble by V") {
     }
 }
 
-TEST_CASE("generator: a larger group of Megatron's rule takes no longer") {
+TEST_CASE("generator: a larger Megatron group takes no longer") {
   int programs = 0;
   for (std::int32_t p = 1; p <= kRanksMax; ++p)
     for (std::int32_t m = p; m <= kMicrobatchesMax; ++m)
@@ -200,7 +200,7 @@ void check_dualpipe(const Program& program, std::int32_t half) {
   }
 }
 
-TEST_CASE("generator: dualpipe and dualpipev idle as their authors' formula says") {
+TEST_CASE("generator: dualpipe and dualpipev idle as the formula of their authors says") {
   CHECK(each_shape("dualpipe", 1, [](const Program& program, const Shape& shape) {
           check_dualpipe(program, shape.ranks / 2);
         }) > 30);
