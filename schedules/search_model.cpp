@@ -37,7 +37,9 @@ SearchModel::SearchModel(const Program& shape, const SearchGoal& goal)
       std::llround(goal.released_at_input * static_cast<double>(kActivation));
   memory_ = {kActivation, -at_input, at_input - kActivation};
   for (std::vector<Action>& list : shape_.actions) list.clear();
-  shares_links_ = shape_.placement == Placement::kLoop && shape_.chunks > 1 && shape_.ranks > 1;
+  // In a V each boundary has a link of its own; chunks 0 and 2 of longer zigzags share one.
+  const std::int32_t alone = shape_.placement == Placement::kVShape ? 2 : 1;
+  shares_links_ = shape_.chunks > alone && shape_.ranks > 1;
   const auto stage_count = static_cast<std::size_t>(shape_.stages);
   if (goal.stages.size() == stage_count)
     costs_ = goal.stages;
