@@ -60,16 +60,21 @@ std::string draw_cells(const Program& program, const std::vector<GridCell>& bad)
 }
 
 void Findings::add(const std::string& text, const std::vector<GridCell>& cells) {
-  text_ += (told_ == 0 ? "" : "; ") + text;
+  const GridCell at = cells.empty() ? GridCell{Rank{0}, -1} : cells.front();
+  told_.push_back({at.rank, at.column, text});
   cells_.insert(cells_.end(), cells.begin(), cells.end());
-  ++told_;
 }
 
+void Findings::add_to_row(const std::string& text, Rank rank) { told_.push_back({rank, -1, text}); }
+
 Status Findings::status(const Program& program) const {
-  if (told_ == 0) return Status::ok();
+  if (told_.empty()) return Status::ok();
   std::string text = "schedule " + program.schedule + " (P=" + std::to_string(program.ranks) +
                      ", M=" + std::to_string(program.microbatches) +
-                     ", V=" + std::to_string(program.chunks) + ") cannot run: " + text_;
+                     ", V=" + std::to_string(program.chunks) +
+                     ", S=" + std::to_string(program.stages) + ") cannot run: ";
+  for (const Finding& finding : told_)
+    text += (&finding == told_.data() ? "" : "; ") + finding.text;
   if (untold_ > 0) text += "; and " + std::to_string(untold_) + " more";
   return {StatusCode::kConfig, text + draw_cells(program, cells_)};
 }

@@ -84,18 +84,36 @@ bool crosses(const Program& program, const Action& action, std::int32_t step) {
          program.rank_of(action.stage, action.microbatch);
 }
 
-void append_with_transfers(const Program& program, const Action& action, std::vector<Action>* out) {
-  const auto add = [&](ActionKind kind) {
-    out->push_back({kind, action.stage, action.microbatch});
-  };
-  const bool is_forward = action.kind == ActionKind::kForward;
-  const bool is_gradient =
+void append_receive(const Program& program, const Action& action, std::vector<Action>* out) {
+  const bool takes_gradient =
       action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
-  if (is_forward && crosses(program, action, -1)) add(ActionKind::kRecvForward);
-  if (is_gradient && crosses(program, action, 1)) add(ActionKind::kRecvBackward);
-  out->push_back(action);
-  if (is_forward && crosses(program, action, 1)) add(ActionKind::kSendForward);
-  if (is_gradient && crosses(program, action, -1)) add(ActionKind::kSendBackward);
+  if (action.kind == ActionKind::kForward && crosses(program, action, -1))
+    out->push_back({ActionKind::kRecvForward, action.stage, action.microbatch});
+  if (takes_gradient && crosses(program, action, 1))
+    out->push_back({ActionKind::kRecvBackward, action.stage, action.microbatch});
+}
+
+void append_send(const Program& program, const Action& action, std::vector<Action>* out) {
+  const bool makes_gradient =
+      action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
+  if (action.kind == ActionKind::kForward && crosses(program, action, 1))
+    out->push_back({ActionKind::kSendForward, action.stage, action.microbatch});
+  if (makes_gradient && crosses(program, action, -1))
+    out->push_back({ActionKind::kSendBackward, action.stage, action.microbatch});
+}
+
+std::vector<Action> list_with_transfers(const Program& program, const std::vector<Action>& list) {
+  std::vector<Action> out;
+  out.reserve(3 * list.size());
+  for (std::size_t begin = 0; begin < list.size();) {
+    std::size_t end = begin + 1;
+    if (list[begin].overlaps_next && end < list.size()) ++end;
+    for (std::size_t i = begin; i < end; ++i) append_receive(program, list[i], &out);
+    for (std::size_t i = begin; i < end; ++i) out.push_back(list[i]);
+    for (std::size_t i = begin; i < end; ++i) append_send(program, list[i], &out);
+    begin = end;
+  }
+  return out;
 }
 
 bool holds_stage(const Program& program, Rank rank, StageIndex stage) {
@@ -153,12 +171,7 @@ Program with_step_end(Program program, const StepEnd& options) {
 
 Program with_transfers(Program program) {
   if (has_transfers(program)) return program;
-  for (std::vector<Action>& list : program.actions) {
-    std::vector<Action> out;
-    out.reserve(3 * list.size());
-    for (const Action& action : list) append_with_transfers(program, action, &out);
-    list = std::move(out);
-  }
+  for (std::vector<Action>& list : program.actions) list = list_with_transfers(program, list);
   return program;
 }
 

@@ -28,12 +28,14 @@ struct StepEnd {
 
 // Adds the step's end to every rank: REDUCE_GRAD per stage (ascending); TIED_SEND then TIED_RECV on
 // the ranks that hold one of the two tied ends (none where a rank holds both); NORM, COMMIT,
-// OPTIMIZER. A forward_only program is returned unchanged.
+// OPTIMIZER. Under bidirectional placement both ranks of a stage get its REDUCE_GRAD, which folds
+// the other replica's blocks too; the two end ranks then hold both tied ends whole. A forward_only
+// program is returned unchanged.
 [[nodiscard]] Program with_step_end(Program program, const StepEnd& options);
 
 // Adds SEND_F/RECV_F/SEND_B/RECV_B where neighbouring stages are on different ranks: a receive
-// directly before its consumer, a send directly after its producer. A lowered program is returned
-// unchanged.
+// directly before its consumer, a send directly after its producer; around a pair both receives,
+// then the pair, then both sends. A lowered program is returned unchanged.
 [[nodiscard]] Program with_transfers(Program program);
 
 }  // namespace headrace::schedules

@@ -2,21 +2,52 @@
 
 #include "schedules/detail/validator_parts.hpp"
 
-namespace headrace::schedules {
+#include <cstddef>
+#include <limits>
 
-Result<ProgramFacts> validate(const Program& program) {
-  HEADRACE_RETURN_IF_ERROR(detail::check_shape(program));
+namespace headrace::schedules {
+namespace {
+
+constexpr std::size_t kToldMax = 4;  // what a message has room for
+
+// Stops at the first check that finds something; `facts` are whole when none does.
+void run_checks(const Program& program, ProgramFacts* facts, detail::Findings* findings) {
+  detail::check_shape(program, findings);
+  if (!findings->empty()) return;
   detail::CellIndex index(program);
-  HEADRACE_RETURN_IF_ERROR(detail::check_cells(program, &index));
-  HEADRACE_RETURN_IF_ERROR(detail::check_compute(program, index));
-  HEADRACE_RETURN_IF_ERROR(detail::check_step_end(program, index));
-  HEADRACE_RETURN_IF_ERROR(detail::check_transfers(program, index));
-  ProgramFacts facts = detail::measure_peaks(program);
+  detail::check_cells(program, &index, findings);
+  if (!findings->empty()) return;
+  detail::check_compute(program, index, findings);
+  if (!findings->empty()) return;
+  detail::check_pairs(program, findings);
+  if (!findings->empty()) return;
+  detail::check_step_end(program, index, findings);
+  if (!findings->empty()) return;
+  detail::check_transfers(program, index, findings);
+  if (!findings->empty()) return;
+  *facts = detail::measure_peaks(program);
   // Before the links: where ranks wait for each other, the cycle says more than the order of
   // messages.
-  HEADRACE_RETURN_IF_ERROR(detail::check_progress(program, index, &facts));
-  HEADRACE_RETURN_IF_ERROR(detail::check_links(program, index));
+  detail::check_progress(program, index, facts, findings);
+  if (!findings->empty()) return;
+  detail::check_links(program, index, findings);
+}
+
+}  // namespace
+
+Result<ProgramFacts> validate(const Program& program) {
+  ProgramFacts facts;
+  detail::Findings findings(kToldMax);
+  run_checks(program, &facts, &findings);
+  HEADRACE_RETURN_IF_ERROR(findings.status(program));
   return facts;
+}
+
+std::vector<Finding> find_faults(const Program& program) {
+  ProgramFacts facts;
+  detail::Findings findings(std::numeric_limits<std::size_t>::max());
+  run_checks(program, &facts, &findings);
+  return findings.told();
 }
 
 }  // namespace headrace::schedules

@@ -10,12 +10,15 @@
 // taken when I or B of (s+1,m) starts and given back when I or B of (s,m) ends. A send never waits:
 // the slot it fills was taken before its producer started. A receive waits for its send. On a link
 // (from rank, to rank, kind) receives stand in the order of sends. COMMIT waits for the NORM of
-// every rank.
+// every rank. A pair starts when both of its actions could and ends both at once; a rank that runs
+// them one after the other waits for less.
 #pragma once
 
 #include "schedules/program.hpp"
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace headrace::schedules {
@@ -58,5 +61,41 @@ struct ProgramFacts {
 // smallest cycle of waiting ranks, or the offending cells of the grid, with rank (row) and column,
 // both from 0; the text ends with the rows around them, the bad cells marked as >1F0<.
 [[nodiscard]] Result<ProgramFacts> validate(const Program& program);
+
+// One thing wrong with a program.
+struct Finding {
+  Rank rank;
+  std::int32_t cell = -1;  // column in the list of `rank`, from 0; -1 = no cell of its own
+  std::string text;
+};
+
+// Everything validate() would name, without its limit on length: all findings of the first check
+// that fails, for later checks rely on earlier ones. The members of a cycle come one by one. Empty
+// means valid.
+[[nodiscard]] std::vector<Finding> find_faults(const Program& program);
+
+// What one microbatch of a stage holds in each lifetime.
+struct StageBytes {
+  std::int64_t boundary = 0;
+  std::int64_t stash = 0;
+  std::int64_t weight_inputs = 0;
+};
+
+// Peaks of one rank in bytes, each at its own moment; `total` is the most of all three at once.
+struct LifetimeBytes {
+  std::int64_t boundary = 0;
+  std::int64_t stash = 0;
+  std::int64_t weight_inputs = 0;
+  std::int64_t total = 0;
+
+  bool operator==(const LifetimeBytes&) const = default;
+};
+
+// Counted as StagePeaks counts, over the stages of each rank at the same moment. In a program with
+// transfers a boundary that crosses ranks is held from its RECV_F on. A B holds weight inputs while
+// it runs, as well as what it gives back at its end. @pre validate(program) is ok and `stages` has
+// one entry per stage.
+[[nodiscard]] std::vector<LifetimeBytes> peak_bytes(const Program& program,
+                                                    std::span<const StageBytes> stages);
 
 }  // namespace headrace::schedules

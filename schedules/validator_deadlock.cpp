@@ -44,14 +44,13 @@ class RoundsRun {
         gradients_taken_(2 * static_cast<std::size_t>(program.stages), 0),
         gradients_peak_(2 * static_cast<std::size_t>(program.stages), 0) {}
 
-  Status run() {
+  void run(Findings* findings) {
     for (std::int32_t r = 0; r < program_.ranks; ++r) queue_.push_back(Rank{r});
     do {
       while (!queue_.empty()) play_round();
     } while (grow_a_boundary());
     for (std::int32_t r = 0; r < program_.ranks; ++r)
-      if (is_blocked(Rank{r})) return refuse();
-    return Status::ok();
+      if (is_blocked(Rank{r})) return refuse(findings);
   }
 
   // The most gradients of a boundary held at once; of both directions where there are two.
@@ -74,7 +73,7 @@ class RoundsRun {
   bool grow_a_boundary() {
     for (std::int32_t r = 0; r < program_.ranks; ++r) {
       if (!is_blocked(Rank{r})) continue;
-      const Wait wait = wait_of(current(Rank{r}));
+      const Wait wait = wait_at(Rank{r});
       if (wait.kind != WaitKind::kSlot) continue;
       ++facts_.boundaries[wait.boundary.index()].activation;
       wake(Rank{r});
@@ -91,24 +90,33 @@ class RoundsRun {
     for (Rank rank : asked) {
       pass_transfers(rank);
       if (is_blocked(rank) && is_compute(current(rank).kind) &&
-          wait_of(current(rank)).kind == WaitKind::kNone)
+          wait_at(rank).kind == WaitKind::kNone)
         running.push_back(rank);
     }
-    for (Rank rank : running) take_slots(current(rank));
     for (Rank rank : running) {
-      const Action& action = current(rank);
-      ++next_[rank.index()];
-      give_slots(action);
-      wake_neighbours(action);
+      take_slots(current(rank));
+      if (current(rank).overlaps_next) take_slots(paired(rank));
+    }
+    for (Rank rank : running) {
+      const bool is_pair = current(rank).overlaps_next;
+      end_action(rank);
+      if (is_pair) end_action(rank);
       wake(rank);
       pass_transfers(rank);
     }
   }
 
+  void end_action(Rank rank) {
+    const Action& action = current(rank);
+    ++next_[rank.index()];
+    give_slots(action);
+    wake_neighbours(action);
+  }
+
   // Runs the rank's actions up to the next compute action or the first that waits.
   void pass_transfers(Rank rank) {
     while (is_blocked(rank) && !is_compute(current(rank).kind) &&
-           wait_of(current(rank)).kind == WaitKind::kNone) {
+           wait_at(rank).kind == WaitKind::kNone) {
       const Action& action = current(rank);
       ++next_[rank.index()];
       if (is_transfer(action.kind)) wake_neighbours(action);
@@ -149,6 +157,18 @@ class RoundsRun {
     if (is_queued_[rank.index()]) return;
     is_queued_[rank.index()] = true;
     queue_.push_back(rank);
+  }
+
+  // check_pairs proved that the second half of a pair is there.
+  [[nodiscard]] const Action& paired(Rank rank) const {
+    return list(rank)[static_cast<std::size_t>(next_[rank.index()]) + 1];
+  }
+
+  // What the rank waits for at its next action or pair.
+  [[nodiscard]] Wait wait_at(Rank rank) const {
+    const Wait wait = wait_of(current(rank));
+    if (!current(rank).overlaps_next || wait.kind != WaitKind::kNone) return wait;
+    return wait_of(paired(rank));
   }
 
   [[nodiscard]] Wait wait_of(const Action& action) const {
@@ -222,7 +242,7 @@ class RoundsRun {
     return program_.forward_only ? action.kind == ActionKind::kForward : makes_gradient(action);
   }
 
-  [[nodiscard]] Status refuse() const;
+  void refuse(Findings* findings) const;
   [[nodiscard]] WaitEdge edge_of(Rank rank) const;
   [[nodiscard]] Rank first_without_norm() const;
   [[nodiscard]] std::vector<Rank> smallest_cycle() const;
@@ -250,9 +270,10 @@ Rank RoundsRun::first_without_norm() const {
 }
 
 WaitEdge RoundsRun::edge_of(Rank rank) const {
-  const Wait wait = wait_of(current(rank));
-  const std::string who =
-      "rank " + std::to_string(rank.value) + " at " + to_string(current(rank)) + " waits for ";
+  const Wait wait = wait_at(rank);
+  std::string who = "rank " + std::to_string(rank.value) + " at " + to_string(current(rank));
+  if (current(rank).overlaps_next) who += " with " + to_string(paired(rank));
+  who += " waits for ";
   const bool is_norm = wait.awaited.kind == ActionKind::kNorm;
   const Rank on = is_norm ? first_without_norm()
                           : program_.rank_of(wait.awaited.stage, wait.awaited.microbatch);
@@ -286,27 +307,24 @@ std::vector<Rank> RoundsRun::smallest_cycle() const {
   return best;
 }
 
-Status RoundsRun::refuse() const {
-  std::string text = "deadlock, whatever the timing: ";
-  std::vector<GridCell> cells;
+void RoundsRun::refuse(Findings* findings) const {
+  std::string before = "deadlock, whatever the timing: ";
   for (Rank rank : smallest_cycle()) {
-    text += (cells.empty() ? "" : "; ") + edge_of(rank).text;
-    cells.push_back({rank, next_[rank.index()]});
+    findings->add(before + edge_of(rank).text, {{rank, next_[rank.index()]}});
+    before.clear();
   }
-  Findings findings;
-  findings.add(text, cells);
-  return findings.status(program_);
 }
 
 }  // namespace
 
-Status check_progress(const Program& program, const CellIndex& index, ProgramFacts* facts) {
+void check_progress(const Program& program, const CellIndex& index, ProgramFacts* facts,
+                    Findings* findings) {
   RoundsRun run(program, index, facts);
-  HEADRACE_RETURN_IF_ERROR(run.run());
+  run.run(findings);
+  if (!findings->empty()) return;
   for (std::int32_t s = 0; s + 1 < program.stages; ++s)
     facts->boundaries[StageIndex{s}.index()].gradient =
         std::max(2, run.gradient_peak(StageIndex{s}) + 1);
-  return Status::ok();
 }
 
 }  // namespace headrace::schedules::detail

@@ -14,8 +14,9 @@ namespace {
 struct RankEnd {
   std::map<StageIndex, std::int32_t> last_weight;  // column of the stage's last B or W
   std::map<Action, std::int32_t, bool (*)(const Action&, const Action&)>
-      columns;                   // of step-end kinds
-  std::int32_t last_other = -1;  // column of the last action before NORM's kind
+      columns;                     // of step-end kinds
+  std::int32_t last_other = -1;    // column of the last action before NORM's kind
+  std::int32_t last_compute = -1;  // column
 };
 
 bool before(const Action& a, const Action& b) {
@@ -24,39 +25,41 @@ bool before(const Action& a, const Action& b) {
 
 class StepEndCheck {
  public:
-  explicit StepEndCheck(const Program& program) : program_(program) {}
+  StepEndCheck(const Program& program, Findings* findings)
+      : program_(program), findings_(*findings) {}
 
-  Status run() {
+  void run() {
     for (std::int32_t r = 0; r < program_.ranks; ++r) check_rank(Rank{r});
     if (tied_parts_ != 0 && tied_parts_ != 4)
       findings_.add("the tied exchange needs TIED_SEND and TIED_RECV at stage 0 and at stage " +
                         std::to_string(program_.stages - 1) + ", it has " +
                         std::to_string(tied_parts_) + " of the 4",
                     {});
-    return findings_.status(program_);
   }
 
  private:
-  void refuse(const std::string& text, const std::vector<GridCell>& cells) {
-    if (findings_.wants_more())
-      findings_.add(text, cells);
-    else
-      findings_.add_untold();
+  void refuse(const std::string& text, Rank rank, const std::vector<std::int32_t>& columns) {
+    if (!findings_.wants_more()) return findings_.add_untold();
+    if (columns.empty()) return findings_.add_to_row(text, rank);
+    std::vector<GridCell> cells;
+    for (std::int32_t column : columns) cells.push_back({rank, column});
+    findings_.add(text, cells);
   }
 
   RankEnd read(Rank rank) {
-    RankEnd end{{}, decltype(RankEnd::columns)(before), -1};
+    RankEnd end{{}, decltype(RankEnd::columns)(before), -1, -1};
     std::int32_t column = -1;
     for (const Action& action : program_.actions[rank.index()]) {
       ++column;
       if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardWeight)
         end.last_weight[action.stage] = column;
+      if (is_compute(action.kind)) end.last_compute = column;
       if (action.kind < ActionKind::kNorm) end.last_other = column;
       if (!is_step_end(action.kind)) continue;
       const auto [at, is_new] = end.columns.try_emplace(action, column);
       if (!is_new)
-        refuse(to_string(action) + " stands twice on rank " + std::to_string(rank.value),
-               {{rank, at->second}, {rank, column}});
+        refuse(to_string(action) + " stands twice on rank " + std::to_string(rank.value), rank,
+               {at->second, column});
     }
     return end;
   }
@@ -70,33 +73,38 @@ class StepEndCheck {
       const Action action{kind, StageIndex{0}, MicrobatchIndex{0}};
       const auto at = end.columns.find(action);
       if (at == end.columns.end()) {
-        refuse(to_string(action) + " is missing on rank " + std::to_string(rank.value), {});
+        refuse(to_string(action) + " is missing on rank " + std::to_string(rank.value), rank, {});
         continue;
       }
       if (at->second < previous)
         refuse(to_string(action) + " on rank " + std::to_string(rank.value) +
                    " stands before what it needs: all other actions, then NORM, COMMIT, OPTIMIZER",
-               {{rank, at->second}});
+               rank, {at->second});
       previous = at->second;
     }
   }
 
   void check_reduce(Rank rank, const RankEnd& end) {
+    const bool has_replicas = program_.placement == Placement::kBidirectional;
     for (const auto& [stage, column] : end.last_weight) {
       const Action reduce{ActionKind::kReduceGrad, stage, MicrobatchIndex{0}};
       const auto at = end.columns.find(reduce);
       if (at == end.columns.end())
-        refuse(to_string(reduce) + " is missing on rank " + std::to_string(rank.value), {});
+        refuse(to_string(reduce) + " is missing on rank " + std::to_string(rank.value), rank, {});
       else if (at->second < column)
         refuse(to_string(reduce) + " on rank " + std::to_string(rank.value) +
                    " stands before the stage's last weight gradient",
-               {{rank, at->second}, {rank, column}});
+               rank, {at->second, column});
+      else if (has_replicas && at->second < end.last_compute)
+        refuse(to_string(reduce) + " on rank " + std::to_string(rank.value) +
+                   " waits for the stage's other replica and must stand after all F, B, I and W",
+               rank, {at->second, end.last_compute});
     }
     for (const auto& [action, column] : end.columns)
       if (action.kind == ActionKind::kReduceGrad && !end.last_weight.contains(action.stage))
         refuse(to_string(action) + " stands on rank " + std::to_string(rank.value) +
                    ", which does not hold that stage",
-               {{rank, column}});
+               rank, {column});
   }
 
   void check_tied(Rank rank, const RankEnd& end) {
@@ -109,13 +117,13 @@ class StepEndCheck {
         refuse(to_string(action) + " on rank " + std::to_string(rank.value) +
                    " is not at stage 0 or " + std::to_string(program_.stages - 1) +
                    " with the other end on another rank",
-               {{rank, column}});
+               rank, {column});
       const auto reduce =
           end.columns.find({ActionKind::kReduceGrad, action.stage, MicrobatchIndex{0}});
       if (reduce != end.columns.end() && column < reduce->second)
         refuse(to_string(action) + " on rank " + std::to_string(rank.value) +
                    " stands before the stage's REDUCE_GRAD",
-               {{rank, column}, {rank, reduce->second}});
+               rank, {column, reduce->second});
     }
   }
 
@@ -126,18 +134,18 @@ class StepEndCheck {
 
   const Program& program_;
   std::int32_t tied_parts_ = 0;
-  Findings findings_;
+  Findings& findings_;
 };
 
 }  // namespace
 
-Status check_step_end(const Program& program, const CellIndex& index) {
-  if (!index.has_step_end()) return Status::ok();
+void check_step_end(const Program& program, const CellIndex& index, Findings* findings) {
+  if (!index.has_step_end()) return;
   if (program.forward_only)
-    return {StatusCode::kConfig, "schedule " + program.schedule +
-                                     " cannot run: it is forward-only and has no gradients, but "
-                                     "holds actions of a step's end; remove them"};
-  return StepEndCheck(program).run();
+    return findings->add(
+        "it is forward-only and has no gradients, but holds actions of a step's end; remove them",
+        {});
+  StepEndCheck(program, findings).run();
 }
 
 }  // namespace headrace::schedules::detail

@@ -3,16 +3,10 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace headrace::schedules::detail {
 namespace {
-
-Status bad_shape(const Program& program, const std::string& why) {
-  return {StatusCode::kConfig,
-          "schedule " + program.schedule + " (P=" + std::to_string(program.ranks) + ", M=" +
-              std::to_string(program.microbatches) + ", V=" + std::to_string(program.chunks) +
-              ", S=" + std::to_string(program.stages) + ") cannot run: " + why};
-}
 
 std::string at_text(const GridCell& cell) {
   return "rank " + std::to_string(cell.rank.value) + " column " + std::to_string(cell.column);
@@ -32,13 +26,13 @@ std::string misfit(const Program& program, const Action& action, Rank rank) {
 
 class ComputeCheck {
  public:
-  ComputeCheck(const Program& program, const CellIndex& index) : program_(program), index_(index) {}
+  ComputeCheck(const Program& program, const CellIndex& index, Findings* findings)
+      : program_(program), index_(index), findings_(*findings) {}
 
-  Status run() {
+  void run() {
     for (std::int32_t s = 0; s < program_.stages; ++s)
       for (std::int32_t m = 0; m < program_.microbatches; ++m)
         check_cell(StageIndex{s}, MicrobatchIndex{m});
-    return findings_.status(program_);
   }
 
  private:
@@ -72,9 +66,9 @@ class ComputeCheck {
 
   void missing(ActionKind kind, StageIndex stage, MicrobatchIndex m, const std::string& note) {
     if (!findings_.wants_more()) return findings_.add_untold();
-    findings_.add(to_string(Action{kind, stage, m}) + note + " is missing on rank " +
-                      std::to_string(program_.rank_of(stage, m).value),
-                  {});
+    findings_.add_to_row(to_string(Action{kind, stage, m}) + note + " is missing on rank " +
+                             std::to_string(program_.rank_of(stage, m).value),
+                         program_.rank_of(stage, m));
   }
 
   void both(ActionKind half, std::int32_t column, StageIndex stage, MicrobatchIndex m) {
@@ -115,29 +109,65 @@ class ComputeCheck {
 
   const Program& program_;
   const CellIndex& index_;
-  Findings findings_;
+  Findings& findings_;
 };
 
-}  // namespace
+// Empty when the table of a kTable placement has V stages on every rank.
+std::string misfit_table(const Program& program) {
+  if (program.stage_ranks.size() != static_cast<std::size_t>(program.stages))
+    return "the table of stages has " + std::to_string(program.stage_ranks.size()) +
+           " entries, one per stage is needed";
+  std::vector<std::int32_t> held(static_cast<std::size_t>(program.ranks), 0);
+  for (std::size_t s = 0; s < program.stage_ranks.size(); ++s) {
+    const std::int32_t rank = program.stage_ranks[s].value;
+    if (rank < 0 || rank >= program.ranks)
+      return "stage " + std::to_string(s) + " is placed on rank " + std::to_string(rank) +
+             ", ranks are 0.." + std::to_string(program.ranks - 1);
+    ++held[Rank{rank}.index()];
+  }
+  for (std::size_t r = 0; r < held.size(); ++r)
+    if (held[r] != program.chunks)
+      return "rank " + std::to_string(r) + " holds " + std::to_string(held[r]) +
+             " stages, every rank must hold V=" + std::to_string(program.chunks);
+  return {};
+}
 
-Status check_shape(const Program& program) {
+std::string misfit_shape(const Program& program) {
   if (program.ranks < 1 || program.chunks < 1 || program.microbatches < 1)
-    return bad_shape(program, "P, V and M must each be at least 1");
+    return "P, V and M must each be at least 1";
   const bool is_bidirectional = program.placement == Placement::kBidirectional;
   const std::int64_t stages =
       is_bidirectional ? program.ranks : std::int64_t{program.ranks} * program.chunks;
   if (program.stages != stages)
-    return bad_shape(program, "this placement needs S=" + std::to_string(stages) + " stages");
+    return "this placement needs S=" + std::to_string(stages) + " stages";
   if (stages * program.microbatches > kCellsMax)
-    return bad_shape(program, "S x M must be at most " + std::to_string(kCellsMax));
+    return "S x M must be at most " + std::to_string(kCellsMax);
   if (program.actions.size() != static_cast<std::size_t>(program.ranks))
-    return bad_shape(program, "it has " + std::to_string(program.actions.size()) +
-                                  " lists of actions, one per rank is needed");
-  return Status::ok();
+    return "it has " + std::to_string(program.actions.size()) +
+           " lists of actions, one per rank is needed";
+  return program.placement == Placement::kTable ? misfit_table(program) : std::string{};
 }
 
-Status check_cells(const Program& program, CellIndex* index) {
-  Findings findings;
+// Why the forward at `at` cannot be the first half of a pair, or an empty text.
+std::string misfit_pair(const std::vector<Action>& list, std::size_t at) {
+  if (list[at].kind != ActionKind::kForward) return "is no forward, only a forward begins a pair";
+  if (at + 1 == list.size()) return "begins a pair, but nothing follows";
+  const Action& second = list[at + 1];
+  if (second.kind != ActionKind::kBackward && second.kind != ActionKind::kBackwardInput)
+    return "begins a pair, but " + to_string(second) + " behind it is no B or I";
+  if (second.microbatch == list[at].microbatch)
+    return "begins a pair with " + to_string(second) + ", which depends on it";
+  return {};
+}
+
+}  // namespace
+
+void check_shape(const Program& program, Findings* findings) {
+  const std::string why = misfit_shape(program);
+  if (!why.empty()) findings->add(why, {});
+}
+
+void check_cells(const Program& program, CellIndex* index, Findings* findings) {
   for (std::int32_t r = 0; r < program.ranks; ++r) {
     std::int32_t column = -1;
     for (const Action& action : program.actions[Rank{r}.index()]) {
@@ -157,17 +187,32 @@ Status check_cells(const Program& program, CellIndex* index) {
         why = "stands twice, first at column " + std::to_string(before);
         cells.push_back({Rank{r}, before});
       }
-      if (findings.wants_more())
-        findings.add(to_string(action) + " at " + at_text(here) + " " + why, cells);
+      if (findings->wants_more())
+        findings->add(to_string(action) + " at " + at_text(here) + " " + why, cells);
       else
-        findings.add_untold();
+        findings->add_untold();
     }
   }
-  return findings.status(program);
 }
 
-Status check_compute(const Program& program, const CellIndex& index) {
-  return ComputeCheck(program, index).run();
+void check_pairs(const Program& program, Findings* findings) {
+  for (std::int32_t r = 0; r < program.ranks; ++r) {
+    const std::vector<Action>& list = program.actions[Rank{r}.index()];
+    for (std::size_t at = 0; at < list.size(); ++at) {
+      if (!list[at].overlaps_next) continue;
+      const std::string why = misfit_pair(list, at);
+      if (why.empty()) continue;
+      const GridCell here{Rank{r}, static_cast<std::int32_t>(at)};
+      if (findings->wants_more())
+        findings->add(to_string(list[at]) + " at " + at_text(here) + " " + why, {here});
+      else
+        findings->add_untold();
+    }
+  }
+}
+
+void check_compute(const Program& program, const CellIndex& index, Findings* findings) {
+  ComputeCheck(program, index, findings).run();
 }
 
 }  // namespace headrace::schedules::detail

@@ -13,14 +13,13 @@ constexpr std::int32_t kAbsent = CellIndex::kAbsent;
 
 class TransferCheck {
  public:
-  TransferCheck(const Program& program, const CellIndex& index)
-      : program_(program), index_(index) {}
+  TransferCheck(const Program& program, const CellIndex& index, Findings* findings)
+      : program_(program), index_(index), findings_(*findings) {}
 
-  Status run() {
+  void run() {
     for (std::int32_t s = 0; s < program_.stages; ++s)
       for (std::int32_t m = 0; m < program_.microbatches; ++m)
         check_cell(StageIndex{s}, MicrobatchIndex{m});
-    return findings_.status(program_);
   }
 
  private:
@@ -70,7 +69,7 @@ class TransferCheck {
       text += ", " + to_string(Action{partner, peer, action.microbatch}) + " has no partner";
       cells.push_back({program_.rank_of(peer, action.microbatch), other});
     }
-    findings_.add(text, cells);
+    cells.empty() ? findings_.add_to_row(text, rank) : findings_.add(text, cells);
   }
 
   void refuse_needless(const Action& action, StageIndex peer, std::int32_t column) {
@@ -87,7 +86,7 @@ class TransferCheck {
 
   const Program& program_;
   const CellIndex& index_;
-  Findings findings_;
+  Findings& findings_;
 };
 
 // One end of a transfer, as it stands in a rank's list.
@@ -151,17 +150,17 @@ class LinkCounts {
 
 class LinkCheck {
  public:
-  LinkCheck(const Program& program, bool is_lowered) : program_(program), is_lowered_(is_lowered) {
+  LinkCheck(const Program& program, bool is_lowered, Findings* findings)
+      : program_(program), is_lowered_(is_lowered), findings_(*findings) {
     const std::size_t cells =
         static_cast<std::size_t>(program.stages) * static_cast<std::size_t>(program.microbatches);
     sent_[0].assign(cells, kAbsent);
     sent_[1].assign(cells, kAbsent);
   }
 
-  Status run() {
+  void run() {
     for (std::int32_t r = 0; r < program_.ranks; ++r) visit(Rank{r}, true);
     for (std::int32_t r = 0; r < program_.ranks; ++r) visit(Rank{r}, false);
-    return findings_.status(program_);
   }
 
  private:
@@ -207,18 +206,17 @@ class LinkCheck {
   const Program& program_;
   bool is_lowered_;
   std::vector<std::int32_t> sent_[2];  // [gradient][boundary, microbatch]: number on its link
-  Findings findings_;
+  Findings& findings_;
 };
 
 }  // namespace
 
-Status check_transfers(const Program& program, const CellIndex& index) {
-  if (!index.has_transfers()) return Status::ok();
-  return TransferCheck(program, index).run();
+void check_transfers(const Program& program, const CellIndex& index, Findings* findings) {
+  if (index.has_transfers()) TransferCheck(program, index, findings).run();
 }
 
-Status check_links(const Program& program, const CellIndex& index) {
-  return LinkCheck(program, index.has_transfers()).run();
+void check_links(const Program& program, const CellIndex& index, Findings* findings) {
+  LinkCheck(program, index.has_transfers(), findings).run();
 }
 
 }  // namespace headrace::schedules::detail

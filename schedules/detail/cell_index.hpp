@@ -6,8 +6,10 @@
 #pragma once
 
 #include "schedules/program.hpp"
+#include "schedules/validator.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,20 +29,26 @@ struct GridCell {
 // The rows around `bad`, at most about a screen, with the bad cells marked as >1F0<.
 [[nodiscard]] std::string draw_cells(const Program& program, const std::vector<GridCell>& bad);
 
-// Up to four findings in words, the number of the rest, and one grid for all that were told.
+// Findings in words up to a limit, the number of the rest, and one grid for all that were told.
 class Findings {
  public:
-  [[nodiscard]] bool wants_more() const { return told_ < kToldMax; }
+  explicit Findings(std::size_t told_max) : told_max_(told_max) {}
+
+  [[nodiscard]] bool empty() const { return told_.empty(); }
+  [[nodiscard]] bool wants_more() const { return told_.size() < told_max_; }
+  // The finding belongs to the first cell.
   void add(const std::string& text, const std::vector<GridCell>& cells);
+  // It belongs to a whole row.
+  void add_to_row(const std::string& text, Rank rank);
   void add_untold() { ++untold_; }
+  [[nodiscard]] const std::vector<Finding>& told() const { return told_; }
   // Ok when nothing was added, else kConfig.
   [[nodiscard]] Status status(const Program& program) const;
 
  private:
-  static constexpr std::int64_t kToldMax = 4;
-  std::int64_t told_ = 0;
+  std::size_t told_max_;
+  std::vector<Finding> told_;
   std::int64_t untold_ = 0;
-  std::string text_;
   std::vector<GridCell> cells_;
 };
 

@@ -1,4 +1,5 @@
-// The steps of validate(), in the order they run; each relies on those before it.
+// The steps of validate(), in the order they run; each relies on those before it to have added no
+// finding.
 //
 // What it is for: validator.cpp joins them. What they do not do: change the program.
 // Thread rule: free functions, safe on any thread.
@@ -10,24 +11,26 @@
 namespace headrace::schedules::detail {
 
 // P, V, S, M and the number of lists agree and are within limits.
-[[nodiscard]] Status check_shape(const Program& program);
+void check_shape(const Program& program, Findings* findings);
 // Stages, microbatches and ranks of every action fit, nothing stands twice; fills `index`.
-[[nodiscard]] Status check_cells(const Program& program, CellIndex* index);
+void check_cells(const Program& program, CellIndex* index, Findings* findings);
+// A pair is a forward, directly followed by the B or I of another microbatch.
+void check_pairs(const Program& program, Findings* findings);
 // Exactly once; F before B or I, I before W.
-[[nodiscard]] Status check_compute(const Program& program, const CellIndex& index);
+void check_compute(const Program& program, const CellIndex& index, Findings* findings);
 // The step's end is whole on every rank and in its order, or absent everywhere.
-[[nodiscard]] Status check_step_end(const Program& program, const CellIndex& index);
+void check_step_end(const Program& program, const CellIndex& index, Findings* findings);
 // Each crossing has its send after the producer and its receive before the consumer, nothing else
 // does.
-[[nodiscard]] Status check_transfers(const Program& program, const CellIndex& index);
+void check_transfers(const Program& program, const CellIndex& index, Findings* findings);
 // Peaks and activation slots.
 [[nodiscard]] ProgramFacts measure_peaks(const Program& program);
 // The program runs to its end with these activation slots, else the smallest cycle of waiting
 // ranks; fills in the gradient slots that run needed.
-[[nodiscard]] Status check_progress(const Program& program, const CellIndex& index,
-                                    ProgramFacts* facts);
+void check_progress(const Program& program, const CellIndex& index, ProgramFacts* facts,
+                    Findings* findings);
 // Receives of a link stand in the order of its sends.
-[[nodiscard]] Status check_links(const Program& program, const CellIndex& index);
+void check_links(const Program& program, const CellIndex& index, Findings* findings);
 
 // Whether stages `stage` and `stage + 1` both exist and live on different ranks.
 [[nodiscard]] inline bool crosses_ranks(const Program& program, StageIndex stage,

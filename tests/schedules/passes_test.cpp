@@ -153,5 +153,32 @@ TEST_CASE("passes: without pairs keeps every action and its place") {
   CHECK(without_pairs(program) == apart);
 }
 
+TEST_CASE("passes: a pair gets both receives before it and both sends behind it") {
+  Program program = program_of("1f1b", {3, 4});  // rank 1: F0 F1 B0 F2 ..
+  program.actions[1][1].overlaps_next = true;
+  const std::vector<Action> list = with_transfers(program).actions[1];
+  std::string text;
+  for (std::size_t i = 3; i < 9; ++i) text += to_string(list[i]) + " ";
+  CHECK(text == "1RECV_F1 1RECV_B0 1F1 1B0 1SEND_F1 1SEND_B0 ");
+  CHECK(list[5].overlaps_next);
+  CHECK(without_transfers(with_transfers(program)) == program);
+}
+
+TEST_CASE("passes: ascending weights keep a pair together when its weights are deferred") {
+  // Backwards descend: the pair keeps its input half, the weights follow once 0 is done.
+  Program program;
+  program.schedule = "test";
+  program.ranks = program.chunks = program.stages = 1;
+  program.microbatches = 3;
+  for (const char* text : {"0F0", "0F1", "0F2", "0B1", "0B2", "0B0"})
+    program.actions.resize(1), program.actions[0].push_back(parse_action(text).value());
+  program.actions[0][2].overlaps_next = true;
+  const Program sorted = with_ascending_weights(program);
+  std::string text;
+  for (const Action& action : sorted.actions[0]) text += to_string(action) + " ";
+  CHECK(text == "0F0 0F1 0F2 0I1 0I2 0B0 0W1 0W2 ");
+  CHECK(sorted.actions[0][2].overlaps_next);
+}
+
 }  // namespace
 }  // namespace headrace::schedules

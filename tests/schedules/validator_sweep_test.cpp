@@ -106,7 +106,7 @@ class SecondOpinion {
  public:
   explicit SecondOpinion(const Program& program) : program_(program) {}
 
-  bool accepts() const { return is_complete() && links_in_order() && runs(); }
+  bool accepts() const { return is_complete() && pairs_fit() && links_in_order() && runs(); }
 
  private:
   using Key = std::tuple<ActionKind, std::int32_t, std::int32_t>;
@@ -164,6 +164,16 @@ class SecondOpinion {
     return true;
   }
 
+  bool pairs_fit() const {
+    for (const std::vector<Action>& list : program_.actions)
+      for (std::size_t i = 0; i < list.size(); ++i)
+        if (list[i].overlaps_next &&
+            (list[i].kind != ActionKind::kForward || i + 1 == list.size() ||
+             !is_gradient(list[i + 1].kind) || list[i].microbatch == list[i + 1].microbatch))
+          return false;
+    return true;
+  }
+
   bool runs() const {
     std::set<Key> done;
     std::vector<std::size_t> next(program_.actions.size(), 0);
@@ -172,9 +182,15 @@ class SecondOpinion {
       for (std::size_t r = 0; r < next.size(); ++r) {
         if (next[r] == program_.actions[r].size()) continue;
         const Action& a = program_.actions[r][next[r]];
-        if (!can_run(a, done)) continue;
-        done.insert(key(a.kind, a.stage.value, a.microbatch.value));
-        ++next[r];
+        const std::size_t end = next[r] + (a.overlaps_next ? 2 : 1);
+        bool can = true;
+        for (std::size_t i = next[r]; i < end; ++i)
+          can = can && can_run(program_.actions[r][i], done);
+        if (!can) continue;
+        for (; next[r] < end; ++next[r]) {
+          const Action& b = program_.actions[r][next[r]];
+          done.insert(key(b.kind, b.stage.value, b.microbatch.value));
+        }
         moved = true;
       }
     }
