@@ -1,0 +1,180 @@
+#include "schedules/transports.hpp"
+
+#include "schedules/passes.hpp"
+#include "schedules/validator.hpp"
+#include "tests/schedules/programs.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <string>
+
+namespace headrace::schedules {
+namespace {
+
+using nlohmann::json;
+using testing::contains;
+using testing::program_of;
+using testing::program_of_rows;
+
+std::string word_of(const Verdict& verdict) {
+  if (verdict.deadlock) return "deadlock";
+  return verdict.wrong_message ? "mismatch" : "ok";
+}
+
+Verdict verdict_of(const TransportReport& report, std::string_view lowering,
+                   std::string_view model) {
+  for (const NamedVerdict& named : report.verdicts)
+    if (named.lowering == lowering && named.model == model) return named.verdict;
+  FAIL("no such verdict");
+  return {};
+}
+
+TEST_CASE("transports: every verdict and buffer count equals the reference") {
+  std::ifstream in(std::string(HEADRACE_GOLDEN_DIR) + "/golden.json");
+  const json golden = json::parse(in);
+  int records = 0;
+  int compared = 0;
+  for (const json& record : golden.at("deadlock")) {
+    ScheduleSpec spec =
+        testing::spec_of(record.at("schedule").get<std::string>(),
+                         {record.at("P").get<std::int32_t>(), record.at("M").get<std::int32_t>(),
+                          record.at("V").get<std::int32_t>()});
+    spec.descending_backward = spec.name == "looped_bfs";
+    const Program program = make_program(spec).value();
+    const TransportReport report = examine_transports(program);
+    for (const NamedVerdict& named : report.verdicts) {
+      CHECK_MESSAGE(word_of(named.verdict) ==
+                        record.at("verdict").at(named.lowering).at(named.model).get<std::string>(),
+                    spec.name, " P=", spec.ranks, " M=", spec.microbatches, " V=", spec.chunks, " ",
+                    named.lowering, " ", named.model, ": ", named.verdict.text);
+      CHECK(named.verdict.text.empty() == (word_of(named.verdict) == "ok"));
+      ++compared;
+    }
+    CHECK_MESSAGE(report.least_buffers == record.at("naive_min_buffers").get<std::int32_t>(),
+                  spec.name, " P=", spec.ranks, " M=", spec.microbatches, " V=", spec.chunks);
+    CHECK(report.runtime_ok);
+    ++records;
+  }
+  CHECK(records == 233);
+  CHECK(compared == 233 * 21);
+}
+
+TEST_CASE("transports: C10 an order that buffered sends allow hangs where sends block") {
+  const Program program = program_of_rows({"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                                           "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1"},
+                                          1, 2);
+  const TransportReport report = examine_transports(program);
+  CHECK(report.runtime_ok);
+  const Verdict blocking = verdict_of(report, "given", "rendezvous_tag");
+  CHECK(blocking.deadlock);
+  CHECK(contains(blocking.text, "rank 0 at 0SEND_F1 waits for rank 1; rank 1 at 1SEND_B0 waits"));
+  CHECK(contains(blocking.text, "rank 0, from column 0: 0F0 0SEND_F0 0F1 >0SEND_F1<"));
+  CHECK(contains(blocking.text, "1B0 >1SEND_B0< 1RECV_F1"));
+  CHECK_FALSE(verdict_of(report, "given", "buffer1_tag").deadlock);
+  CHECK_FALSE(verdict_of(report, "given", "buffered_fifo").deadlock);
+  CHECK(report.least_buffers == 1);
+}
+
+TEST_CASE("transports: C10 a receive before the backward suits blocking sends too") {
+  const Program program = program_of_rows({"0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
+                                           "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1"},
+                                          1, 2);
+  const TransportReport report = examine_transports(program);
+  CHECK(report.runtime_ok);
+  for (const NamedVerdict& named : report.verdicts)
+    if (named.lowering == "given" && contains(named.model, "_tag"))
+      CHECK_FALSE(named.verdict.deadlock);
+  CHECK(report.least_buffers == 0);
+}
+
+TEST_CASE("transports: C10 an order no rank can run fails in every model") {
+  const Program program = program_of_rows({"0F0,0B0,0F1,0B1", "1F1,1B1,1F0,1B0"}, 1, 2);
+  const TransportReport report = examine_transports(program);
+  CHECK_FALSE(report.runtime_ok);
+  CHECK(report.verdicts.size() == 21);
+  for (const NamedVerdict& named : report.verdicts) {
+    // By order alone, a receive takes what comes and the run goes on with wrong data.
+    if (contains(named.model, "_tag")) CHECK(named.verdict.deadlock);
+    CHECK_MESSAGE(word_of(named.verdict) != "ok", named.lowering, " ", named.model);
+    CHECK_FALSE(named.verdict.text.empty());
+  }
+  CHECK(report.least_buffers == -1);
+}
+
+TEST_CASE("transports: C48 both sides send first unless the exchange is posted together") {
+  const TransportReport report = examine_transports(program_of("1f1b", {2, 64}));
+  const Verdict naive = verdict_of(report, "naive", "rendezvous_tag");
+  CHECK(naive.deadlock);
+  CHECK(contains(naive.text,
+                 "rank 0 at 0SEND_F1 waits for rank 1; rank 1 at 1SEND_B0 waits for "
+                 "rank 0"));
+  CHECK_FALSE(verdict_of(report, "batched", "rendezvous_tag").deadlock);
+  CHECK_FALSE(verdict_of(report, "torch", "rendezvous_tag").deadlock);
+  CHECK(report.least_buffers == 1);
+}
+
+TEST_CASE("transports: C43 a receive in the list does not hold back a forward before it") {
+  // Rank 0 of an interleaved warm-up: its second forward needs nothing from rank 1.
+  const std::vector<LoweredList> lists =
+      lower(program_of("interleaved_1f1b", {2, 4, 2}), Lowering::kNaive).value();
+  const std::vector<Action>& first = lists[0].actions;
+  CHECK(to_string(first[0]) == "0F0");
+  CHECK(to_string(first[1]) == "0SEND_F0");
+  CHECK(to_string(first[2]) == "0F1");
+}
+
+TEST_CASE("transports: one order for both kinds of message takes an activation for a gradient") {
+  const TransportReport report = examine_transports(program_of("zbv", {4, 8, 2}));
+  const Verdict verdict = verdict_of(report, "naive", "buffered_fifo");
+  CHECK(verdict.wrong_message);
+  CHECK(contains(verdict.text, "takes for"));
+  CHECK_FALSE(verdict_of(report, "naive", "buffered_tag").wrong_message);
+  // Apart by kind, order is enough on every link.
+  for (const LinkMatching& link : report.links) CHECK(link.order_suffices);
+}
+
+TEST_CASE("transports: a link whose ends differ in order is named") {
+  const TransportReport report =
+      examine_transports(program_of_rows({"0F0,0F1,0B0,0B1", "1F1,1F0,1B0,1B1"}, 1, 2));
+  CHECK_FALSE(report.runtime_ok);
+  REQUIRE(report.links.size() == 2);
+  CHECK(report.links[0].from == Rank{0});
+  CHECK_FALSE(report.links[0].gradient);
+  CHECK_FALSE(report.links[0].order_suffices);
+  CHECK(report.links[1].gradient);
+  CHECK(report.links[1].order_suffices);
+  CHECK(verdict_of(report, "naive", "buffered_fifo").wrong_message);
+}
+
+TEST_CASE("transports: PyTorch's sweep puts a receive where its send was made") {
+  const std::vector<LoweredList> lists =
+      lower(program_of("1f1b", {2, 2}), Lowering::kTorch).value();
+  const auto text = [](const LoweredList& list) {
+    std::string out;
+    for (const Action& action : list.actions) out += to_string(action) + " ";
+    return out;
+  };
+  CHECK(text(lists[0]) == "0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 ");
+  CHECK(text(lists[1]) == "1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1 ");
+}
+
+TEST_CASE("transports: a pair is one step between its receives and its sends") {
+  const Program program = program_of("dualpipev", {2, 4, 2});
+  for (Lowering lowering : {Lowering::kNaive, Lowering::kBatched, Lowering::kTorch}) {
+    const std::vector<LoweredList> lists = lower(program, lowering).value();
+    for (const LoweredList& list : lists) {
+      std::int32_t begin = 0;
+      for (std::int32_t end : list.ends) {
+        const Action& first = list.actions[static_cast<std::size_t>(begin)];
+        if (first.overlaps_next) CHECK(end - begin == 2);
+        if (is_compute(first.kind) && !first.overlaps_next) CHECK(end - begin == 1);
+        begin = end;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace::schedules
