@@ -103,11 +103,10 @@ Result<Program> make_dualpipe(const ScheduleSpec& spec) {
   if (spec.ranks % 2 != 0)
     return refuse(spec, "P must be even, since the two directions meet in the middle; " +
                             nearest_even("P", spec.ranks) + ", or use dualpipev");
-  if (spec.microbatches % 2 != 0 || spec.microbatches < 2 * spec.ranks)
-    return refuse(spec,
-                  "M must be even and at least 2P, half of it for each direction; the "
-                  "smallest M that fits is " +
-                      std::to_string(2 * spec.ranks));
+  const auto fits = [](std::int32_t ranks, std::int32_t m) { return m % 2 == 0 && m >= 2 * ranks; };
+  if (!fits(spec.ranks, spec.microbatches))
+    return refuse(spec, "M must be even and at least 2P, half of it for each direction; " +
+                            nearest_microbatches(spec, fits));
   Program program = empty_program(spec, Placement::kBidirectional);
   const std::int32_t half = spec.ranks / 2;
   const std::int32_t count = spec.microbatches / 2;

@@ -10,19 +10,15 @@ constexpr std::int32_t rounds_of(std::int32_t ranks, std::int32_t microbatches) 
   return std::max(1, microbatches / ranks);
 }
 
+// Holds for every M up to P and every multiple of P.
 constexpr bool accepts(std::int32_t ranks, std::int32_t microbatches) {
   return microbatches % rounds_of(ranks, microbatches) == 0;
 }
 
 Status refuse_rounds(const ScheduleSpec& spec) {
-  std::int32_t below = spec.microbatches - 1;
-  while (!accepts(spec.ranks, below)) --below;  // ends: every M up to P is accepted
-  std::int32_t above = spec.microbatches + 1;
-  while (!accepts(spec.ranks, above)) ++above;  // ends: every multiple of P is accepted
   const std::int32_t rounds = rounds_of(spec.ranks, spec.microbatches);
   return refuse(spec, "M must be a multiple of the rounds max(1, M div P) = " +
-                          std::to_string(rounds) + "; the nearest M that fit are " +
-                          std::to_string(below) + " and " + std::to_string(above));
+                          std::to_string(rounds) + "; " + nearest_microbatches(spec, accepts));
 }
 
 }  // namespace

@@ -239,6 +239,16 @@ std::string nearest_even(std::string_view what, std::int32_t odd) {
          above;
 }
 
+std::string nearest_microbatches(const ScheduleSpec& spec,
+                                 bool (*fits)(std::int32_t ranks, std::int32_t m)) {
+  std::int32_t below = spec.microbatches - 1;
+  while (below > 0 && !fits(spec.ranks, below)) --below;
+  std::int32_t above = spec.microbatches + 1;
+  while (!fits(spec.ranks, above)) ++above;
+  if (below == 0) return "the smallest M that fits is " + std::to_string(above);
+  return "the nearest M that fit are " + std::to_string(below) + " and " + std::to_string(above);
+}
+
 }  // namespace detail
 
 std::span<const ScheduleInfo> list_schedules() { return kInfos; }

@@ -46,14 +46,11 @@ void add_microbatch(const Program& program, std::int64_t base, std::int32_t i, s
   }
 }
 
-Status refuse_units(const ScheduleSpec& spec) {
-  const std::int32_t below = spec.microbatches / spec.ranks * spec.ranks;
-  return refuse(spec, "M must be at most P or a multiple of P; the nearest M that fit are " +
-                          std::to_string(below) + " and " + std::to_string(below + spec.ranks));
+constexpr bool fits_units(std::int32_t ranks, std::int32_t microbatches) {
+  return microbatches <= ranks || microbatches % ranks == 0;
 }
-
-bool fits_units(const ScheduleSpec& spec) {
-  return spec.microbatches <= spec.ranks || spec.microbatches % spec.ranks == 0;
+constexpr bool fits_even_units(std::int32_t ranks, std::int32_t microbatches) {
+  return microbatches % 2 == 0 && fits_units(ranks, microbatches);
 }
 
 }  // namespace
@@ -62,10 +59,11 @@ Result<Program> make_chimera(const ScheduleSpec& spec) {
   if (spec.ranks % 2 != 0)
     return refuse(spec, "P must be even, since the two directions meet in the middle; " +
                             nearest_even("P", spec.ranks));
-  if (spec.microbatches % 2 != 0)
-    return refuse(spec, "M must be even, half of it for each direction; " +
-                            nearest_even("M", spec.microbatches));
-  if (!fits_units(spec)) return refuse_units(spec);
+  if (!fits_even_units(spec.ranks, spec.microbatches))
+    return refuse(spec,
+                  "M must be even, half of it for each direction, and at most P or a multiple of "
+                  "P; " +
+                      nearest_microbatches(spec, fits_even_units));
   Program program = empty_program(spec, Placement::kBidirectional);
   SlotLists lists(program);
   const std::int32_t half = std::min(spec.microbatches, spec.ranks) / 2;  // of a unit, a direction
@@ -79,7 +77,9 @@ Result<Program> make_chimera(const ScheduleSpec& spec) {
 }
 
 Result<Program> make_hanayo(const ScheduleSpec& spec) {
-  if (!fits_units(spec)) return refuse_units(spec);
+  if (!fits_units(spec.ranks, spec.microbatches))
+    return refuse(
+        spec, "M must be at most P or a multiple of P; " + nearest_microbatches(spec, fits_units));
   Program program = empty_program(spec, Placement::kVShape);
   SlotLists lists(program);
   const std::int32_t unit = std::min(spec.microbatches, spec.ranks);

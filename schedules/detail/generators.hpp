@@ -40,6 +40,9 @@ namespace headrace::schedules::detail {
 
 // "the nearest P that fit are 2 and 4", for an odd number.
 [[nodiscard]] std::string nearest_even(std::string_view what, std::int32_t odd);
+// The same for M, by asking `fits`, which must hold for some M above spec's.
+[[nodiscard]] std::string nearest_microbatches(const ScheduleSpec& spec,
+                                               bool (*fits)(std::int32_t ranks, std::int32_t m));
 
 inline Action make_action(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
   return {kind, StageIndex{stage}, MicrobatchIndex{microbatch}};

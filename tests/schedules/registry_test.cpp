@@ -111,7 +111,7 @@ TEST_CASE("registry: what does not exist names the nearest numbers that do") {
   CHECK(contains(refusal(spec_of("dualpipe", {4, 6})), "the smallest M that fits is 8"));
   CHECK(contains(refusal(spec_of("dualpipev", {4, 7, 2})), "the smallest M that fits is 8"));
   CHECK(contains(refusal(spec_of("chimera", {1, 2})), "the smallest P that fits is 2"));
-  CHECK(contains(refusal(spec_of("chimera", {4, 5})), "the nearest M that fit are 4 and 6"));
+  CHECK(contains(refusal(spec_of("chimera", {4, 5})), "the nearest M that fit are 4 and 8"));
   CHECK(contains(refusal(spec_of("chimera", {4, 6})), "the nearest M that fit are 4 and 8"));
   CHECK(contains(refusal(spec_of("hanayo", {4, 9, 2})), "the nearest M that fit are 8 and 12"));
 }
@@ -153,20 +153,37 @@ TEST_CASE(
   CHECK(contains(text, "8 and 10"));
 }
 
-TEST_CASE("registry: the M that an interleaved refusal proposes are accepted and the nearest") {
-  for (std::int32_t p = 1; p <= 8; ++p) {
-    std::int32_t below = 0;
-    for (std::int32_t m = 1; m <= 40; ++m) {
-      const Result<Program> program = make_program(spec_of("interleaved_1f1b", {p, m, 2}));
-      CHECK(program.is_ok() == (m % (m < p ? 1 : m / p) == 0));
-      if (program.is_ok()) {
-        below = m;
-        continue;
+TEST_CASE("registry: the M that a refusal proposes are accepted and the nearest") {
+  int refused = 0;
+  for (const ScheduleInfo& info : list_schedules()) {
+    if (info.name == "auto") continue;
+    for (std::int32_t p = 1; p <= 8; ++p) {
+      const std::int32_t v = info.chunks == 1 ? 1 : 2;
+      const auto accepts = [&](std::int32_t m) {
+        return make_program(spec_of(info.name, {p, m, v})).is_ok();
+      };
+      if (!accepts(8 * p)) continue;  // P itself does not fit
+      std::int32_t below = 0;
+      for (std::int32_t m = 1; m <= 40; ++m) {
+        if (accepts(m)) {
+          below = m;
+          continue;
+        }
+        ++refused;
+        std::int32_t above = m + 1;
+        while (!accepts(above)) ++above;
+        const std::string expected = below == 0
+                                         ? "the smallest M that fits is " + std::to_string(above)
+                                         : "the nearest M that fit are " + std::to_string(below) +
+                                               " and " + std::to_string(above);
+        CAPTURE(info.name);
+        CAPTURE(p);
+        CAPTURE(m);
+        CHECK(contains(refusal(spec_of(info.name, {p, m, v})), expected));
       }
-      CHECK(contains(program.status().message(),
-                     "the nearest M that fit are " + std::to_string(below) + " and "));
     }
   }
+  CHECK(refused > 500);
 }
 
 TEST_CASE("registry: the page of schedules has a row for each with its rule") {
