@@ -77,12 +77,18 @@ TEST_CASE("tools: schedule simulate agrees with the closed forms of gpipe and 1f
 TEST_CASE("tools: schedule simulate has the keys scripts rely on in a stable order") {
   const RunFolder folder;
   const Json answer = answer_of(folder, simulate_arguments("1f1b", 2, 4, "F=1,B=2,I=1,W=1"));
-  CHECK(keys_of(answer) == std::vector<std::string>{"schedule", "ranks", "chunks", "stages",
-                                                    "microbatches", "times", "makespan", "busy",
-                                                    "idle", "idle_causes", "bubble_global",
-                                                    "bubble_span", "peak_activations", "hops",
-                                                    "deadlock", "critical_path"});
+  CHECK(keys_of(answer) ==
+        std::vector<std::string>{"schedule", "ranks", "chunks", "stages", "microbatches", "times",
+                                 "makespan", "busy", "idle", "idle_causes", "bubble_global",
+                                 "bubble_span", "peak_activations", "hops", "deadlock",
+                                 "least_buffers", "links", "critical_path"});
   CHECK(answer["deadlock"]["runtime"] == "ok");
+  // Both neighbours send first: 1F1B needs a buffer where transfers are posted one by one.
+  CHECK(answer["deadlock"]["naive/rendezvous_tag"] == "deadlock");
+  CHECK(answer["deadlock"]["naive/buffer1_tag"] == "ok");
+  CHECK(answer["deadlock"]["torch/rendezvous_tag"] == "ok");
+  CHECK(answer["least_buffers"] == 1);
+  CHECK(answer["links"].size() == 2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const Json& causes = answer["idle_causes"][rank];
     const double sum = causes["warm_up"].get<double>() + causes["cool_down"].get<double>() +
@@ -92,6 +98,14 @@ TEST_CASE("tools: schedule simulate has the keys scripts rely on in a stable ord
   CHECK(answer["critical_path"].front()["action"] == "0F0");
   CHECK(answer["critical_path"].back()["action"] == "0B3");
   CHECK(answer["critical_path"].back()["end"] == answer["makespan"]);
+}
+
+TEST_CASE("tools: schedule simulate names a message that would be taken for another") {
+  const RunFolder folder;
+  auto arguments = simulate_arguments("zbv", 4, 8, "F=1,I=1,W=1");
+  CHECK(answer_of(folder, arguments)["deadlock"]["naive/buffered_fifo"] == "mismatch");
+  arguments.emplace_back("--no-transports");
+  CHECK(answer_of(folder, arguments)["deadlock"] == Json({{"runtime", "ok"}}));
 }
 
 TEST_CASE("tools: schedule simulate adds two hops per boundary to gpipe") {

@@ -11,6 +11,7 @@ namespace {
 struct CheckOptions {
   std::string path;
   std::string form = "auto";
+  bool transports = true;
   bool json = false;
 };
 
@@ -69,7 +70,7 @@ void print_json(const CheckOptions& options, const Checked& checked) {
   if (checked.findings.empty()) {
     result.update(sizes_json(*checked.program));
     result["peak_activations"] = checked.peak_activations;
-    result["deadlock"] = deadlock_json(*checked.program);
+    add_transports(result, *checked.program, options.transports);
   }
   result["findings"] = Json::array();
   for (const FindingText& finding : checked.findings)
@@ -122,6 +123,7 @@ void add_schedule_check(CLI::App& group, ChosenCommand& chosen) {
       ->add_option("--form", options->form,
                    "compute-only, compute-comms, or auto: by what the file holds (default)")
       ->check(CLI::IsMember({"auto", "compute-only", "compute-comms"}));
+  add_transports_flag(*command, options->transports);
   add_json_flag(*command, options->json);
   command->callback([options, &chosen] { chosen.run = [options] { return check(*options); }; });
 }

@@ -1,19 +1,33 @@
 #include "tools/cli/schedule_facts.hpp"
 
+#include "schedules/transports.hpp"
 #include "schedules/validator.hpp"
 
 namespace headrace::cli {
 
 std::vector<FindingText> findings_of(const schedules::Program& program) {
-  const auto facts = schedules::validate(program);
-  if (facts) return {};
-  return {{-1, -1, facts.status().message()}};
+  std::vector<FindingText> findings;
+  for (const schedules::Finding& finding : schedules::find_faults(program))
+    findings.push_back({finding.rank.value, finding.cell, finding.text});
+  return findings;
 }
 
-Json deadlock_json(const schedules::Program& program) {
-  Json verdicts;
-  verdicts["runtime"] = schedules::validate(program).is_ok() ? "ok" : "deadlock";
-  return verdicts;
+void add_transports(Json& result, const schedules::Program& program, bool transports) {
+  result["deadlock"] = {{"runtime", "ok"}};
+  if (!transports) return;
+  const schedules::TransportReport report = schedules::examine_transports(program);
+  for (const schedules::NamedVerdict& named : report.verdicts)
+    result["deadlock"][named.lowering + "/" + named.model] = named.verdict.deadlock ? "deadlock"
+                                                             : named.verdict.wrong_message
+                                                                 ? "mismatch"
+                                                                 : "ok";
+  result["least_buffers"] = report.least_buffers;
+  result["links"] = Json::array();
+  for (const schedules::LinkMatching& link : report.links)
+    result["links"].push_back({{"from", link.from.value},
+                               {"to", link.to.value},
+                               {"kind", link.gradient ? "gradient" : "activation"},
+                               {"order_suffices", link.order_suffices}});
 }
 
 double hops_per_microbatch(const schedules::Program& program) {

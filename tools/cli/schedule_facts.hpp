@@ -21,8 +21,12 @@ struct FindingText {
 // What is wrong with a program that was read or generated; empty if nothing is.
 [[nodiscard]] std::vector<FindingText> findings_of(const schedules::Program& program);
 
-// `runtime` and `lowering/model` -> `ok`, `deadlock` or `mismatch`.
-[[nodiscard]] Json deadlock_json(const schedules::Program& program);
+// Adds `deadlock`: `runtime` and `lowering/model` -> `ok`, `deadlock` or `mismatch`;
+// `least_buffers`, the messages a directed link must hold for the naive lowering; and `links`:
+// from, to, kind and whether matching by order suffices there. Without `transports` only `runtime`
+// is judged.
+// @pre validate(program) is ok.
+void add_transports(Json& result, const schedules::Program& program, bool transports);
 
 // Cross-rank transfers of one microbatch, activations and gradients, the mean over microbatches.
 [[nodiscard]] double hops_per_microbatch(const schedules::Program& program);

@@ -137,6 +137,11 @@ void add_json_flag(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print the result as JSON");
 }
 
+void add_transports_flag(CLI::App& command, bool& transports) {
+  command.add_flag("!--no-transports", transports,
+                   "Judge the runtime's own transport alone: spares time on large schedules");
+}
+
 bool names_a_file(const std::string& source) {
   if (is_schedule(source)) return false;
   const bool ends_in_csv = source.size() > 4 && source.substr(source.size() - 4) == ".csv";

@@ -47,7 +47,8 @@ struct ScheduleRequest {
   std::string times;
   double hop = 0;
   std::string communication = "overlap";
-  double pair = 0;  // duration of an overlap pair; 0 = F + B
+  double pair = 0;         // duration of an overlap pair; 0 = F + B
+  bool transports = true;  // judge every way of moving messages
   bool json = false;
   bool must_be_file = false;  // never a name
 };
@@ -57,6 +58,8 @@ void add_source_options(CLI::App& command, ScheduleRequest& request, const std::
 // --times, --hop, --communication, --pair.
 void add_time_options(CLI::App& command, ScheduleRequest& request);
 void add_json_flag(CLI::App& command, bool& json);
+// --no-transports.
+void add_transports_flag(CLI::App& command, bool& transports);
 
 // A schedule's name is no file; else an existing file, or anything that ends in `.csv`, is.
 [[nodiscard]] bool names_a_file(const std::string& source);

@@ -46,9 +46,23 @@ Json result_json(const ScheduleRequest& request, const SimulatedSchedule& simula
   result["bubble_span"] = simulated.simulation.bubble_span;
   result["peak_activations"] = simulated.loaded.facts.peak_activations;
   result["hops"] = hops_per_microbatch(simulated.loaded.program);
-  result["deadlock"] = deadlock_json(simulated.loaded.program);
+  add_transports(result, simulated.loaded.program, request.transports);
   result["critical_path"] = path_json(simulated.simulation);
   return result;
+}
+
+// A line per verdict that is not `ok`, and what would help.
+void print_verdicts(const Json& result) {
+  std::size_t ok = 0;
+  for (const auto& [model, verdict] : result["deadlock"].items()) ok += verdict == "ok" ? 1 : 0;
+  std::cout << "transports      " << ok << " of " << result["deadlock"].size()
+            << " ways of moving messages are ok, the runtime's among them\n";
+  for (const auto& [model, verdict] : result["deadlock"].items())
+    if (verdict != "ok")
+      std::cout << "                " << model << ": " << verdict.get<std::string>() << "\n";
+  if (result.contains("least_buffers"))
+    std::cout << "buffers         " << result["least_buffers"]
+              << " per link are needed where transfers are posted one by one\n";
 }
 
 void print_text(const ScheduleRequest& request, const Json& result,
@@ -66,8 +80,7 @@ void print_text(const ScheduleRequest& request, const Json& result,
   std::cout << " activations\nhops            "
             << number_text(hops_per_microbatch(simulated.loaded.program))
             << " transfers per microbatch\n";
-  for (const auto& [model, verdict] : result["deadlock"].items())
-    std::cout << "deadlock        " << model << ": " << verdict.get<std::string>() << "\n";
+  print_verdicts(result);
 }
 
 Status simulate(const ScheduleRequest& request) {
@@ -95,6 +108,7 @@ void add_schedule_simulate(CLI::App& group, ChosenCommand& chosen) {
   auto request = std::make_shared<ScheduleRequest>();
   add_source_options(*command, *request, "NAME");
   add_time_options(*command, *request);
+  add_transports_flag(*command, request->transports);
   add_json_flag(*command, request->json);
   command->callback([request, &chosen] { chosen.run = [request] { return simulate(*request); }; });
 }
