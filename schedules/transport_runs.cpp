@@ -239,18 +239,16 @@ class BlockingRun : RunBase {
     fill(channel, from);
   }
 
-  // Moves sends that wait into the room that is free.
+  // Moves a send that waits into the room that a receive has left. By order, the first `held` of
+  // the queue lie in the link and the rest wait.
   void fill(Channel* channel, Rank from) {
-    while (has_room(*channel) && !channel->sends.empty()) {
-      const auto waiting = std::find_if(
-          channel->sends.begin(), channel->sends.end(),
-          [&](std::size_t id) { return !is_done(from, static_cast<std::size_t>(send_at_[id])); });
-      if (waiting == channel->sends.end()) return;
-      const std::size_t id = *waiting;
-      if (!model_.by_order) channel->sends.erase(waiting);
-      ++channel->held;
-      end_send(from, id);
-    }
+    if (model_.buffers == kUnbounded || !has_room(*channel)) return;
+    const std::size_t at = model_.by_order ? static_cast<std::size_t>(channel->held) : 0;
+    if (at >= channel->sends.size()) return;
+    const std::size_t id = channel->sends[at];
+    if (!model_.by_order) channel->sends.pop_front();
+    ++channel->held;
+    end_send(from, id);
   }
 
   void compare(std::size_t given, std::size_t taker, Rank from, Rank to) {
