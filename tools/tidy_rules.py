@@ -47,7 +47,7 @@ SYSTEM_FOLDERS = {"usr", "etc", "proc", "sys", "dev", "tmp", "var", "opt", "bin"
 PUBLIC_HOSTS = re.compile(
     r"(localhost|([\w-]+\.)*example(\.(com|org))?|(www\.)?(github\.com|arxiv\.org|apache\.org"
     r"|pytorch\.org|keepachangelog\.com|semver\.org|json-schema\.org|cmake\.org|yaml\.org|llvm\.org"
-    r"|docs\.pytorch\.org|docs\.nvidia\.com|ui\.perfetto\.dev|debian\.org))")
+    r"|www\.w3\.org|docs\.pytorch\.org|docs\.nvidia\.com|ui\.perfetto\.dev|debian\.org))")
 EXAMPLE_ADDRESS = re.compile(
     r"(127\.|0\.0\.0\.0|10\.0\.0\.|192\.0\.2\.|198\.51\.100\.|203\.0\.113\.)")
 

@@ -142,8 +142,9 @@ TEST_CASE("tools: schedule check says in text what the JSON says") {
   const Outcome outcome = run_headrace(folder, {"schedule", "check", "wrong.csv"});
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.out.empty());
-  CHECK(contains(outcome.err, "wrong.csv: "));
-  CHECK(contains(outcome.err, "1B0"));
+  CHECK(contains(outcome.err, "wrong.csv: 1 finding"));
+  CHECK(contains(outcome.err, "rank 1, cell 0: 1B0"));
+  CHECK(contains(outcome.err, "rank 1, from column 0: >1B0< >1F0<"));
 }
 
 TEST_CASE("tools: schedule check accepts a good file with its facts") {

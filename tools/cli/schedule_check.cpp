@@ -49,7 +49,16 @@ Result<Checked> examine(const CheckOptions& options) {
     checked.findings.push_back({fault.rank, fault.cell, fault.text});
   if (!checked.program) return checked;
   checked.findings = findings_of(*checked.program);
-  for (FindingText& finding : checked.findings) finding.cell = file_cell(reading, finding);
+  bool is_shifted = false;
+  for (FindingText& finding : checked.findings) {
+    const std::int32_t cell = file_cell(reading, finding);
+    is_shifted = is_shifted || cell != finding.cell;
+    finding.cell = cell;
+  }
+  if (is_shifted)
+    checked.notes.emplace_back(
+        "columns in the texts count actions, cells those of the file: idle cells count, a pair is "
+        "one");
   if (!checked.findings.empty()) return checked;
   const Result<schedules::ProgramFacts> facts = schedules::validate(*checked.program);
   if (facts.is_ok())
@@ -80,12 +89,21 @@ void print_json(const CheckOptions& options, const Checked& checked) {
   std::cout << result.dump(2) << "\n";
 }
 
+// The rows around the bad cells, as validate() shows them below its first line.
+std::string marked_rows(const schedules::Program& program) {
+  const std::string message = schedules::validate(program).status().message();
+  const std::size_t first = message.find('\n');
+  return first == std::string::npos ? "" : message.substr(first);
+}
+
 Status refusal(const CheckOptions& options, const Checked& checked) {
   std::string text = options.path + ": " + std::to_string(checked.findings.size()) +
                      (checked.findings.size() == 1 ? " finding" : " findings") +
                      "; rank and cell count from 0";
   for (const FindingText& finding : checked.findings)
     text += "\n  " + place_of(finding) + finding.text;
+  for (const std::string& note : checked.notes) text += "\n  " + note;
+  if (checked.program) text += marked_rows(*checked.program);
   return {StatusCode::kConfig, text};
 }
 
