@@ -154,7 +154,7 @@ TEST_CASE("transports: a link whose ends differ in order is named") {
   CHECK(verdict_of(report, "naive", "buffered_fifo").wrong_message);
 }
 
-TEST_CASE("transports: PyTorch's sweep puts a receive where its send was made") {
+TEST_CASE("transports: the torch sweep puts a receive where its send was made") {
   const std::vector<LoweredList> lists =
       lower(program_of("1f1b", {2, 2}), Lowering::kTorch).value();
   const auto text = [](const LoweredList& list) {
