@@ -22,6 +22,7 @@ class RunBase {
                        static_cast<std::size_t>(program.microbatches);
     send_at_.assign(count, kNowhere);
     receive_at_.assign(count, kNowhere);
+    is_made_.assign(count, false);
     for (const LoweredList& list : lists) is_done_.emplace_back(list.actions.size(), false);
   }
 
@@ -50,6 +51,29 @@ class RunBase {
   }
   [[nodiscard]] bool is_done(Rank rank, std::size_t at) const { return is_done_[rank.index()][at]; }
   void mark_done(Rank rank, std::size_t at) { is_done_[rank.index()][at] = true; }
+
+  // Whether what a compute block needs from a stage of its own rank has been made before it; if so,
+  // notes what the block makes.
+  bool make(Rank rank, Span span) {
+    for (std::size_t at = span.begin; at < span.end; ++at)
+      if (lacks_local_input(action(rank, at))) return false;
+    for (std::size_t at = span.begin; at < span.end; ++at) {
+      const Action& made = action(rank, at);
+      if (made.kind != ActionKind::kBackwardWeight)
+        is_made_[made_at(made.stage.value, made.microbatch, made.kind == ActionKind::kForward)] =
+            true;
+    }
+    return true;
+  }
+  [[nodiscard]] bool lacks_local_input(const Action& compute) const {
+    if (compute.kind == ActionKind::kBackwardWeight) return false;
+    const bool forward = compute.kind == ActionKind::kForward;
+    const std::int32_t source = compute.stage.value + (forward ? -1 : 1);
+    if (source < 0 || source >= program_.stages) return false;
+    const StageIndex lower{std::min(source, compute.stage.value)};
+    return !crosses_ranks(program_, lower, compute.microbatch) &&
+           !is_made_[made_at(source, compute.microbatch, forward)];
+  }
 
   void wake(Rank rank) {
     if (is_awake_[rank.index()]) return;
@@ -94,11 +118,31 @@ class RunBase {
     verdict->text = text + draw_cells(drawn, cells);
   }
 
+  // A compute block whose input is made later on its own rank.
+  [[nodiscard]] Stop local_stop_of(Rank rank) const {
+    Stop stop{step(rank).begin, {}, {rank}};
+    while (!lacks_local_input(action(rank, stop.column))) ++stop.column;
+    const Action& compute = action(rank, stop.column);
+    const bool forward = compute.kind == ActionKind::kForward;
+    stop.text = "rank " + std::to_string(rank.value) + " at " + to_string(compute) +
+                " waits for the " + (forward ? "output" : "input gradient") + " of stage " +
+                std::to_string(compute.stage.value + (forward ? -1 : 1)) +
+                ", later in the same list";
+    return stop;
+  }
+
   // "0SEND_F1", or "0SEND_F1 and 2 more".
   [[nodiscard]] std::string open_text(Rank rank, const std::vector<std::size_t>& open) const {
     std::string text = to_string(action(rank, open.front()));
     if (open.size() > 1) text += " and " + std::to_string(open.size() - 1) + " more";
     return text;
+  }
+  // What `from` sent at `given`, `to` took at `taken` for something else.
+  [[nodiscard]] std::string wrong_text(Rank from, std::size_t given, Rank to,
+                                       std::size_t taken) const {
+    return "rank " + std::to_string(to.value) + " takes for " + to_string(action(to, taken)) +
+           " what rank " + std::to_string(from.value) + " sent with " +
+           to_string(action(from, given));
   }
   [[nodiscard]] std::vector<Rank> peers_of(Rank rank, const std::vector<std::size_t>& open) const {
     std::vector<Rank> peers;
@@ -116,6 +160,14 @@ class RunBase {
   std::vector<std::vector<bool>> is_done_;  // [rank][action]
 
  private:
+  [[nodiscard]] std::size_t made_at(std::int32_t stage, MicrobatchIndex m, bool forward) const {
+    const std::size_t cell =
+        static_cast<std::size_t>(stage) * static_cast<std::size_t>(program_.microbatches) +
+        m.index();
+    return 2 * cell + (forward ? 0 : 1);
+  }
+
+  std::vector<bool> is_made_;  // [made_at] outputs and input gradients
   std::vector<Rank> awake_;
   std::vector<bool> is_awake_;
 };
@@ -162,6 +214,7 @@ class BlockingRun : RunBase {
         // The last to end moved the step on.
         if (open_[rank.index()] > 0) return;
       } else {
+        if (!make(rank, span)) return;
         ++step_[rank.index()];
       }
     }
@@ -254,10 +307,8 @@ class BlockingRun : RunBase {
   void compare(std::size_t given, std::size_t taker, Rank from, Rank to) {
     if (given == taker || verdict_.wrong_message) return;
     verdict_.wrong_message = true;
-    verdict_.text = "rank " + std::to_string(to.value) + " takes for " +
-                    to_string(action(to, static_cast<std::size_t>(receive_at_[taker]))) +
-                    " what rank " + std::to_string(from.value) + " sent with " +
-                    to_string(action(from, static_cast<std::size_t>(send_at_[given])));
+    verdict_.text = wrong_text(from, static_cast<std::size_t>(send_at_[given]), to,
+                               static_cast<std::size_t>(receive_at_[taker]));
   }
 
   void end_send(Rank rank, std::size_t id) { end(rank, static_cast<std::size_t>(send_at_[id])); }
@@ -272,6 +323,7 @@ class BlockingRun : RunBase {
   }
 
   [[nodiscard]] Stop stop_of(Rank rank) const {
+    if (is_compute(action(rank, step(rank).begin).kind)) return local_stop_of(rank);
     std::vector<std::size_t> open;
     for (std::size_t at = step(rank).begin; at < step(rank).end; ++at)
       if (!is_done(rank, at)) open.push_back(at);
@@ -290,11 +342,15 @@ class BlockingRun : RunBase {
 class QueuedRun : RunBase {
  public:
   QueuedRun(const Program& program, const std::vector<LoweredList>& lists, bool per_peer)
-      : RunBase(program, lists), per_peer_(per_peer), queues_(lists.size()) {}
+      : RunBase(program, lists), per_peer_(per_peer), queues_(lists.size()) {
+    match_by_order();
+  }
 
   Verdict run() {
     run_awake([&](Rank rank) { advance(rank); });
     Verdict verdict;
+    verdict.wrong_message = !wrong_.empty();
+    verdict.text = wrong_;
     std::vector<Rank> stuck;
     for (std::int32_t r = 0; r < program_.ranks; ++r)
       if (!has_ended(Rank{r}) || has_queued(Rank{r})) stuck.push_back(Rank{r});
@@ -312,6 +368,36 @@ class QueuedRun : RunBase {
   };
   using Queue = std::deque<Group>;
 
+  // Whom a message meets when only order counts.
+  struct Partners {
+    std::int64_t receive = kNowhere;  // the message whose receive takes this one's data
+    std::int64_t send = kNowhere;     // the message whose data this one's receive takes
+  };
+
+  // Queues are in order, so the n-th send to a rank meets its n-th receive whatever the timing.
+  void match_by_order() {
+    struct Link {
+      std::vector<std::int64_t> sent;
+      std::vector<std::int64_t> received;
+    };
+    std::map<std::pair<Rank, Rank>, Link> links;
+    for (std::int32_t r = 0; r < program_.ranks; ++r)
+      for (std::size_t at = 0; at < list(Rank{r}).actions.size(); ++at) {
+        if (!is_transfer(action(Rank{r}, at).kind)) continue;
+        const Message m = message(Rank{r}, at);
+        if (m.is_send)
+          links[{Rank{r}, m.peer}].sent.push_back(m.id);
+        else
+          links[{m.peer, Rank{r}}].received.push_back(m.id);
+      }
+    partners_.resize(send_at_.size());
+    for (const auto& [ranks, link] : links)
+      for (std::size_t i = 0; i < std::min(link.sent.size(), link.received.size()); ++i) {
+        partners_[static_cast<std::size_t>(link.sent[i])].receive = link.received[i];
+        partners_[static_cast<std::size_t>(link.received[i])].send = link.sent[i];
+      }
+  }
+
   void advance(Rank rank) {
     for (; !has_ended(rank); ++step_[rank.index()]) {
       const Span span = step(rank);
@@ -321,6 +407,7 @@ class QueuedRun : RunBase {
         Rank sender;
         for (std::size_t at = span.begin; at < span.end; ++at)
           if (awaits(rank, action(rank, at), &sender)) return;
+        if (!make(rank, span)) return;
       }
     }
   }
@@ -355,20 +442,30 @@ class QueuedRun : RunBase {
       const Message m = message(rank, at);
       const auto id = static_cast<std::size_t>(m.id);
       (m.is_send ? send_at_ : receive_at_)[id] = static_cast<std::int32_t>(at);
-      const std::int32_t other = (m.is_send ? receive_at_ : send_at_)[id];
+      const std::int64_t met = m.is_send ? partners_[id].receive : partners_[id].send;
+      if (met == kNowhere) continue;
+      const std::int32_t other =
+          (m.is_send ? receive_at_ : send_at_)[static_cast<std::size_t>(met)];
       if (other == kNowhere) continue;
+      if (met != m.id) note_wrong(rank, at, static_cast<std::size_t>(other));
       end(m.peer, static_cast<std::size_t>(other));
       end(rank, at);
     }
+  }
+
+  void note_wrong(Rank rank, std::size_t at, std::size_t other) {
+    if (!wrong_.empty()) return;
+    const Message m = message(rank, at);
+    wrong_ = m.is_send ? wrong_text(rank, at, m.peer, other) : wrong_text(m.peer, other, rank, at);
   }
 
   void end(Rank rank, std::size_t at) {
     mark_done(rank, at);
     const Rank key = key_of(rank, at);
     Queue& queue = queues_[rank.index()][key];
+    wake(rank);  // a compute block may wait for this one alone
     if (--queue.front().open > 0) return;
     queue.pop_front();
-    wake(rank);
     if (!queue.empty()) heads_.push_back({rank, key});
   }
 
@@ -402,6 +499,7 @@ class QueuedRun : RunBase {
       const Span span = step(rank);
       for (std::size_t at = span.begin; at < span.end && !is_waiting; ++at)
         is_waiting = awaits(rank, action(rank, at), &key);
+      if (!is_waiting) return local_stop_of(rank);
       stop.text = who + " at " + to_string(action(rank, span.begin)) + " waits";
       stop.column = span.begin;
       stop.on = {key};  // where the receive is not even queued
@@ -423,6 +521,8 @@ class QueuedRun : RunBase {
 
   bool per_peer_;
   std::vector<std::map<Rank, Queue>> queues_;  // [rank], by peer or one at rank 0
+  std::vector<Partners> partners_;             // [message]
+  std::string wrong_;                          // the first wrong message in words
   std::vector<std::pair<Rank, Rank>> heads_;   // (rank, key) whose head has just become the head
 };
 

@@ -17,8 +17,9 @@
 //  buffer1_tag      each directed link holds one message; a send ends when that has room
 //  buffered_tag     each directed link holds any number
 //  buffered_fifo    the same, the n-th send meets the n-th receive
-//  async_pair_fifo  transfers join a queue per peer and take place in its order, as rendezvous;
-//                   only a compute block waits, for what it receives (NCCL, a communicator a pair)
+//  async_pair_fifo  transfers join a queue per peer and take place in its order, as rendezvous of
+//                   whatever stands first at both ends; only a compute block waits, for what it
+//                   receives (NCCL, a communicator a pair)
 //  async_rank_fifo  the same with one queue for all peers of a rank (NCCL, one communicator)
 #pragma once
 
