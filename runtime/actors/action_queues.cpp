@@ -55,15 +55,25 @@ void ActionQueues::pop(int queue) {
   --left_;
 }
 
-const schedules::Action& ActionQueues::earliest() const {
+const ActionQueues::Entry* ActionQueues::first_left() const {
   const Entry* first = nullptr;
   for (const Queue& queue : queues_) {
     if (queue.next == queue.entries.size()) continue;
     const Entry& head = queue.entries[queue.next];
     if (first == nullptr || head.position < first->position) first = &head;
   }
+  return first;
+}
+
+const schedules::Action& ActionQueues::earliest() const {
+  const Entry* first = first_left();
   HEADRACE_CHECK(first != nullptr);
   return first->action;
+}
+
+std::int64_t ActionQueues::issued_prefix() const {
+  const Entry* first = first_left();
+  return first == nullptr ? total_ : first->position;
 }
 
 }  // namespace headrace::actors

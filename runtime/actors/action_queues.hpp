@@ -25,6 +25,8 @@ class ActionQueues {
   [[nodiscard]] bool empty() const { return left_ == 0; }
   [[nodiscard]] std::int64_t issued() const { return total_ - left_; }
   [[nodiscard]] std::int64_t total() const { return total_; }
+  // How long a prefix of the program is issued; under greedy more may be, out of order.
+  [[nodiscard]] std::int64_t issued_prefix() const;
 
   // The queue whose head to issue now, or -1. ready(action) is asked for heads in order of
   // preference.
@@ -59,6 +61,8 @@ class ActionQueues {
     std::vector<Entry> entries;
     std::size_t next = 0;
   };
+
+  [[nodiscard]] const Entry* first_left() const;  // null when empty
 
   std::vector<Queue> queues_;
   std::int64_t total_ = 0;

@@ -71,7 +71,7 @@ auto inspect(Inspector& f, Wake& x) {
 struct ProgressReported {
   std::int32_t rank = 0;
   std::int64_t step = 0;
-  std::int64_t position = 0;  // actions of this step issued so far
+  std::int64_t position = 0;  // so many actions of this step's program are issued without a gap
 };
 template <class Inspector>
 auto inspect(Inspector& f, ProgressReported& x) {

@@ -56,6 +56,8 @@ class RankWorker {
   [[nodiscard]] std::int32_t peak_activations() const { return peak_activations_; }
   [[nodiscard]] StepIndex step() const { return step_; }
   [[nodiscard]] std::int64_t position() const { return queues_.issued() + end_next_; }
+  // The part of the program that is issued without a gap: what a report proves.
+  [[nodiscard]] std::int64_t proven_position() const { return queues_.issued_prefix() + end_next_; }
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] const kernels::Stream& stream() const { return *stream_; }
   [[nodiscard]] stages::Stage& stage(ChunkIndex chunk) { return *chunks_[chunk.index()].stage; }

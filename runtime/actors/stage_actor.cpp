@@ -22,7 +22,7 @@ void report_progress(Self self) {
   state.reported_ns = monotonic_now_ns();
   self->send(state.scheduler,
              ProgressReported{state.worker->rank().value, state.worker->step().value,
-                              state.worker->position()});
+                              state.worker->proven_position()});
 }
 
 // Sends what the worker has for the scheduler; true when the rank failed.

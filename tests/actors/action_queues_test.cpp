@@ -160,5 +160,23 @@ TEST_CASE("action queues: greedy takes the earliest ready head and W only when n
   CHECK(queues.empty());
 }
 
+TEST_CASE("action queues: the issued prefix ends at the first gap") {
+  const std::vector<Action> actions{{ActionKind::kForward, StageIndex(0), MicrobatchIndex(0)},
+                                    {ActionKind::kBackwardInput, StageIndex(0), MicrobatchIndex(0)},
+                                    {ActionKind::kForward, StageIndex(0), MicrobatchIndex(1)},
+                                    {ActionKind::kForward, StageIndex(0), MicrobatchIndex(2)}};
+  ActionQueues queues(actions, true);
+  queues.rewind();
+  const auto forwards = [](const Action& action) { return action.kind == ActionKind::kForward; };
+  CHECK(queues.issued_prefix() == 0);
+  for (const std::int64_t issued : {1, 2, 3}) {
+    queues.pop(queues.choose(forwards));
+    CHECK(queues.issued() == issued);
+    CHECK(queues.issued_prefix() == 1);  // the I is left out
+  }
+  queues.pop(queues.choose([](const Action&) { return true; }));
+  CHECK(queues.issued_prefix() == 4);
+}
+
 }  // namespace
 }  // namespace headrace::actors

@@ -6,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace headrace::actors {
 namespace {
 
@@ -72,6 +75,54 @@ TEST_CASE("microbatch tracker: a split backward ends with its weight gradient") 
     CHECK(tracker.furthest(StepIndex(1), MicrobatchIndex(1)) == to_string(action));
   }
   CHECK(tracker.in_flight(StepIndex(1)) == "no microbatch in flight");
+}
+
+// Every rank reports its list action by action, in turn; whatever the placement, the furthest
+// action of a microbatch is the last of its own path that was reported.
+void check_path(const schedules::Program& program) {
+  MicrobatchTracker tracker(program);
+  const StepIndex step(1);
+  const auto rank_of = [&](std::int32_t stage, std::int32_t m) {
+    return program.rank_of(StageIndex(stage), MicrobatchIndex(m));
+  };
+  for (std::int32_t m = 0; m < program.microbatches; ++m) {
+    for (std::int32_t s = 0; s < program.stages; ++s) {
+      const Rank rank = rank_of(s, m);
+      const auto& list = program.actions[rank.index()];
+      const schedules::Action forward{schedules::ActionKind::kForward, StageIndex(s),
+                                      MicrobatchIndex(m)};
+      const auto at = std::find(list.begin(), list.end(), forward);
+      REQUIRE(at != list.end());
+      tracker.report(rank, step, at - list.begin() + 1);
+      if (m == 0) {
+        CHECK(tracker.furthest(step, MicrobatchIndex(0)) == std::to_string(s) + "F0");
+      }
+    }
+  }
+  for (std::int32_t r = 0; r < program.ranks; ++r) {
+    const auto end = static_cast<std::int64_t>(program.actions[Rank(r).index()].size());
+    tracker.report(Rank(r), step, end);
+  }
+  CHECK(tracker.in_flight(step) == "no microbatch in flight");
+}
+
+TEST_CASE("microbatch tracker: V shapes and two directions are followed up their own path") {
+  for (const char* name : {"gpipe", "dualpipe", "chimera"}) {
+    check_path(schedules::without_pairs(program_of(name, 4, 8)));
+  }
+  schedules::ScheduleSpec spec;
+  spec.name = "zbv";
+  spec.ranks = 4;
+  spec.chunks = 2;
+  spec.microbatches = 8;
+  const schedules::Program zbv = schedules::with_step_end(
+      schedules::with_ascending_weights(schedules::make_program(spec).value()), {});
+  MicrobatchTracker tracker(zbv);
+  const StepIndex step(1);
+  // 0F0 goes up to rank 3, which hands it over to itself, and back down to rank 0 as stage 7.
+  tracker.report(Rank(0), step, 1);
+  tracker.report(Rank(3), step, 2);
+  CHECK(tracker.furthest(step, MicrobatchIndex(0)) == "4F0");
 }
 
 }  // namespace
