@@ -12,7 +12,7 @@ namespace headrace::same_bits {
 namespace {
 
 struct Layout {
-  const char* schedule;
+  std::string schedule;
   bool reverse_backward;
   std::int32_t ranks;
   std::int32_t chunks;
@@ -25,7 +25,8 @@ bool exists(const Layout& layout, std::int32_t microbatches) {
   spec.chunks = layout.chunks;
   spec.microbatches = microbatches;
   spec.descending_backward = layout.reverse_backward;
-  return schedules::make_program(spec).is_ok();
+  const auto program = schedules::make_program(spec);
+  return program.is_ok() && !program->forward_only;
 }
 
 std::vector<Layout> layouts() {
@@ -60,19 +61,20 @@ Cell wide(const char* schedule, std::int32_t ranks, std::int32_t threads) {
 }
 
 // The settings of a cell by name, for pair coverage.
-std::vector<std::pair<int, std::int64_t>> settings_of(const Cell& cell) {
-  const std::int64_t schedule =
-      static_cast<std::int64_t>(cell.schedule.size()) * 2 + (cell.reverse_backward ? 1 : 0);
-  return {{0, schedule},
-          {1, cell.ranks},
-          {2, cell.chunks},
-          {3, cell.microbatches},
-          {4, cell.recompute ? 1 : 0},
-          {5, cell.greedy ? 1 : 0},
-          {6, cell.queued ? 1 : 0}};
+using Setting = std::pair<int, std::string>;
+
+std::vector<Setting> settings_of(const Cell& cell) {
+  const auto flag = [](bool on) { return std::string(on ? "on" : "off"); };
+  return {{0, cell.schedule + (cell.reverse_backward ? " reversed" : "")},
+          {1, std::to_string(cell.ranks)},
+          {2, std::to_string(cell.chunks)},
+          {3, std::to_string(cell.microbatches)},
+          {4, flag(cell.recompute)},
+          {5, flag(cell.greedy)},
+          {6, flag(cell.queued)}};
 }
 
-using Pair = std::pair<std::pair<int, std::int64_t>, std::pair<int, std::int64_t>>;
+using Pair = std::pair<Setting, Setting>;
 
 std::vector<Pair> pairs_of(const Cell& cell) {
   const auto settings = settings_of(cell);
@@ -170,6 +172,50 @@ std::vector<Cell> narrow_cells() {
     }
   }
   return cells;
+}
+
+std::vector<Cell> library_cells() {
+  constexpr std::int32_t kMicrobatches = 16;
+  std::vector<Layout> all;
+  for (const schedules::ScheduleInfo& info : schedules::list_schedules()) {
+    for (std::int32_t ranks : {1, 2, 3, 4, 6, 8}) {
+      for (std::int32_t chunks : {1, 2, 4}) {
+        all.push_back({std::string(info.name), false, ranks, chunks});
+        if (info.takes_descending) all.push_back({std::string(info.name), true, ranks, chunks});
+      }
+    }
+  }
+  std::vector<Cell> cells;
+  for (const Layout& layout : all) {
+    if (!exists(layout, kMicrobatches)) continue;
+    for (int bits = 0; bits < 8; ++bits) {
+      Cell cell = cell_of(layout, kMicrobatches);
+      cell.reduction_blocks = 2;
+      cell.recompute = (bits & 1) != 0;
+      cell.greedy = (bits & 2) != 0;
+      cell.queued = (bits & 4) != 0;
+      cells.push_back(cell);
+    }
+  }
+  return cells;
+}
+
+std::vector<Cell> library_sample(std::uint64_t seed) {
+  constexpr std::size_t kQueuedMost = 6;
+  std::vector<Cell> order = library_cells();
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
+  std::set<std::pair<Setting, bool>> seen;
+  std::vector<Cell> sample, queued;
+  for (const Cell& cell : order) {
+    if (cell.queued) {
+      if (queued.size() < kQueuedMost) queued.push_back(cell);
+    } else if (seen.insert({settings_of(cell).front(), cell.greedy}).second) {
+      sample.push_back(cell);
+    }
+  }
+  sample.insert(sample.end(), queued.begin(), queued.end());
+  return sample;
 }
 
 std::vector<Cell> tree_cells() {

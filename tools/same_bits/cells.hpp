@@ -20,7 +20,7 @@ enum class TestModel { kNarrow, kWide };
 struct Cell {
   TestModel model = TestModel::kNarrow;
   std::string schedule = "1f1b";
-  bool reverse_backward = false;  // gpipe only
+  bool reverse_backward = false;  // gpipe and looped_bfs
   std::int32_t ranks = 1;
   std::int32_t chunks = 1;
   std::int32_t microbatches = 1;
@@ -43,6 +43,12 @@ struct Cell {
 // {gpipe, gpipe reversed, 1f1b, interleaved_1f1b} x P x V x M x recompute x policy x mode, where
 // valid.
 [[nodiscard]] std::vector<Cell> narrow_cells();
+// Every schedule of the library x P x V where it exists, M = 16 and R = 2, which two replicas need,
+// x recompute x policy x mode.
+[[nodiscard]] std::vector<Cell> library_cells();
+// Of library_cells(): every schedule once in each policy, inline, and a few cells on queued
+// streams, drawn by seed: what the check has time for.
+[[nodiscard]] std::vector<Cell> library_sample(std::uint64_t seed);
 // Blocks of the gradient tree: R = 4 at M = 8.
 [[nodiscard]] std::vector<Cell> tree_cells();
 // Threads 1, 2, 3; recompute; tied or not; P; fp32 and bf16.

@@ -152,7 +152,9 @@ int run(const Options& options) {
   int wrong = 0;
   if (options.cells) {
     std::vector<Cell> cells = narrow_cells();
+    const std::vector<Cell> library = options.full ? library_cells() : library_sample(options.seed);
     if (!options.full) cells = pairwise_sample(cells, options.seed);
+    cells.insert(cells.end(), library.begin(), library.end());
     for (const auto& more : {tree_cells(), wide_cells(with_bf16), instruction_set_cells()}) {
       cells.insert(cells.end(), more.begin(), more.end());
     }
