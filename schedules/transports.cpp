@@ -189,12 +189,19 @@ std::int32_t least_buffers(const Program& program, const std::vector<LoweredList
   return enough;
 }
 
-// Compares the two ends of every directed link and kind.
+// What the two ends of a channel list.
+struct ChannelEnds {
+  std::vector<std::int64_t> sent;
+  std::vector<std::int64_t> received;
+
+  [[nodiscard]] bool agree() const { return sent == received; }
+};
+
+// Compares the two ends of every directed link, per kind and of both kinds together.
 std::vector<LinkMatching> match_links(const Program& program,
                                       const std::vector<LoweredList>& lists) {
-  using Link = std::tuple<Rank, Rank, bool>;
-  using Ids = std::vector<std::int64_t>;
-  std::map<Link, std::pair<Ids, Ids>> ends;
+  std::map<std::tuple<Rank, Rank, bool>, ChannelEnds> by_kind;
+  std::map<std::pair<Rank, Rank>, ChannelEnds> shared;
   for (std::int32_t r = 0; r < program.ranks; ++r)
     for (const Action& action : lists[Rank{r}.index()].actions) {
       if (!is_transfer(action.kind)) continue;
@@ -203,13 +210,14 @@ std::vector<LinkMatching> match_links(const Program& program,
           action.kind == ActionKind::kSendBackward || action.kind == ActionKind::kRecvBackward;
       const Rank from = message.is_send ? Rank{r} : message.peer;
       const Rank to = message.is_send ? message.peer : Rank{r};
-      auto& [sent, received] = ends[{from, to, gradient}];
-      (message.is_send ? sent : received).push_back(message.id);
+      for (ChannelEnds* ends : {&by_kind[{from, to, gradient}], &shared[{from, to}]})
+        (message.is_send ? ends->sent : ends->received).push_back(message.id);
     }
   std::vector<LinkMatching> links;
-  for (const auto& [link, ids] : ends)
-    links.push_back(
-        {std::get<0>(link), std::get<1>(link), std::get<2>(link), ids.first == ids.second});
+  for (const auto& [link, ends] : by_kind) {
+    const auto& [from, to, gradient] = link;
+    links.push_back({from, to, gradient, ends.agree(), shared[{from, to}].agree()});
+  }
   return links;
 }
 

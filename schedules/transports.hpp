@@ -63,6 +63,8 @@ struct LinkMatching {
   bool gradient = false;
   // Receives stand in the order of sends; else messages must be matched by (stage, microbatch).
   bool order_suffices = true;
+  // The same where activations and gradients from `from` to `to` share one channel.
+  bool shared_order_suffices = true;
 };
 
 struct TransportReport {

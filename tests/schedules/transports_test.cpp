@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -139,6 +140,13 @@ TEST_CASE("transports: one order for both kinds of message takes an activation f
   CHECK_FALSE(verdict_of(report, "naive", "buffered_tag").wrong_message);
   // Apart by kind, order is enough on every link.
   for (const LinkMatching& link : report.links) CHECK(link.order_suffices);
+  // Together it is not on the way to the higher rank: activations of the first half of the stages
+  // and gradients of the second.
+  for (const LinkMatching& link : report.links)
+    CHECK(link.shared_order_suffices == (link.from > link.to));
+  const TransportReport plain = examine_transports(program_of("1f1b", {4, 8}));
+  CHECK(plain.links.size() == 6);
+  for (const LinkMatching& link : plain.links) CHECK(link.shared_order_suffices);
 }
 
 TEST_CASE("transports: a link whose ends differ in order is named") {
@@ -272,6 +280,10 @@ TEST_CASE("transports: the sweep over small shapes keeps what theory and brute f
             if (named.lowering == "torch") CHECK(word_of(named.verdict) == "ok");
             if (named.model == "buffered_tag") CHECK(word_of(named.verdict) == "ok");
           }
+          const bool all_shared =
+              std::all_of(report.links.begin(), report.links.end(),
+                          [](const LinkMatching& link) { return link.shared_order_suffices; });
+          CHECK(all_shared == (word_of(verdict_of(report, "naive", "buffered_fifo")) == "ok"));
           const bool hung = verdict_of(report, "naive", "rendezvous_tag").deadlock;
           hangs += hung ? 1 : 0;
           const Program lowered = with_transfers(*program);

@@ -27,7 +27,8 @@ void add_transports(Json& result, const schedules::Program& program, bool transp
     result["links"].push_back({{"from", link.from.value},
                                {"to", link.to.value},
                                {"kind", link.gradient ? "gradient" : "activation"},
-                               {"order_suffices", link.order_suffices}});
+                               {"order_suffices", link.order_suffices},
+                               {"shared_order_suffices", link.shared_order_suffices}});
 }
 
 double hops_per_microbatch(const schedules::Program& program) {
