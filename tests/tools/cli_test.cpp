@@ -44,12 +44,16 @@ TEST_CASE("tools: the version is that of the project") {
 }
 
 TEST_CASE("tools: every command has help on standard output") {
-  for (const char* command : {"", "config ", "config check ", "config reference ", "config schema ",
-                              "schedule ", "schedule list ", "schedule show "}) {
+  for (const char* command :
+       {"", "config ", "config check ", "config reference ", "config schema ", "schedule ",
+        "schedule list ", "schedule show ", "schedule check ", "schedule simulate ",
+        "schedule compare ", "schedule export ", "schedule import "}) {
     CAPTURE(command);
     const Answer answer = call(command + std::string("--help"));
     CHECK(answer.exit_code == 0);
     CHECK(contains(answer.out, "Usage: "));
+    if (std::string(command).rfind("schedule", 0) == 0)
+      CHECK(contains(answer.out, "Examples:\n  headrace schedule "));
   }
 }
 

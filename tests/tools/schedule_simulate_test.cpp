@@ -164,6 +164,16 @@ TEST_CASE("tools: schedule simulate takes pairs and other transfers") {
   CHECK(contains(outcome.err, "hangs when every transfer waits for both sides"));
 }
 
+TEST_CASE("tools: schedule simulate can hand the gradient of a full backward on after I") {
+  const RunFolder folder;
+  auto arguments = simulate_arguments("gpipe", 4, 8, "F=1,I=1,W=1");
+  arguments.emplace_back("--gradient-after-input");
+  const Json answer = answer_of(folder, arguments);
+  // M (F + B) and the skew of (P - 1)(F + I): W no longer delays the rank below.
+  CHECK(answer["makespan"] == 8 * 3 + 3 * 2);
+  CHECK(answer["times"]["gradient_after_input"] == true);
+}
+
 TEST_CASE("tools: wrong durations are refused with what was read") {
   const RunFolder folder;
   for (const auto& [times, message] :

@@ -112,6 +112,7 @@ TEST_CASE("tools: the summary holds the documented keys and nothing else") {
                                          "tokens_per_second",
                                          "peak_activations",
                                          "partition",
+                                         "stage_seconds",
                                          "step_seconds_median",
                                          "parameters",
                                          "cpu_us_per_action",

@@ -65,6 +65,7 @@ Result<CompareRow> compare_one(const CompareRequest& request, const std::string&
   schedules::SimulationOptions options;
   options.stages = stage_costs(times, program->ranks, program->stages, model.weights);
   options.hop = request.hop;
+  options.gradient_after_input = request.gradient_after_input;
   const schedules::Simulation simulation = schedules::simulate(*program, options);
 
   CompareRow row;

@@ -22,6 +22,7 @@ struct CompareRequest {
   std::int32_t limit = 0;
   std::int32_t effort = 1;  // of `auto`
   double hop = 0;
+  bool gradient_after_input = false;
   ShareTimes share;
   std::vector<std::string> names;        // empty = all
   std::optional<config::Config> config;  // cuts and sizes the model; else equal stages

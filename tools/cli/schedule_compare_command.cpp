@@ -74,6 +74,7 @@ Json times_json(const CompareRequest& request) {
               {"unit", request.share.unit},
               {"origin", request.share.origin},
               {"per", "rank's share of the model, 1/P"}};
+  if (request.gradient_after_input) result["gradient_after_input"] = true;
   if (!times.note.empty()) result["note"] = times.note;
   return result;
 }
@@ -121,10 +122,18 @@ std::string two_decimals(double value) {
   return buffer;
 }
 
+// Seconds are read as milliseconds; other units are the user's.
+std::string time_text(double time, const std::string& unit) {
+  if (unit.empty()) return number_text(time);
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.4g ms", time * 1e3);
+  return buffer;
+}
+
 std::vector<std::string> cells_of(const CompareRequest& request, const CompareRow& row) {
   std::vector<std::string> cells{row.name + (row.over_limit ? " (over limit)" : ""),
                                  std::to_string(row.chunks),
-                                 number_text(row.makespan) + request.share.unit,
+                                 time_text(row.makespan, request.share.unit),
                                  percent_text(row.bubble_global),
                                  percent_text(row.bubble_span),
                                  std::to_string(row.peak),
@@ -149,13 +158,14 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
 
 void print_text(const CompareRequest& request, const Comparison& comparison) {
   const ActionTimes& times = request.share.times;
+  const std::string& unit = request.share.unit;
   std::cout << request.ranks << " ranks, " << request.microbatches
             << " microbatches; times of a rank's share of the model (1/P), for one microbatch:\n"
-            << "F " << number_text(times.forward) << ", B " << number_text(times.backward) << ", I "
-            << number_text(times.backward_input) << ", W " << number_text(times.backward_weight)
-            << ", hop " << number_text(request.hop)
-            << (request.share.unit.empty() ? "" : " " + request.share.unit) << " ("
-            << request.share.origin << ")\n";
+            << "F " << time_text(times.forward, unit) << ", B " << time_text(times.backward, unit)
+            << ", I " << time_text(times.backward_input, unit) << ", W "
+            << time_text(times.backward_weight, unit) << ", hop " << time_text(request.hop, unit)
+            << " (" << request.share.origin << ")"
+            << (request.gradient_after_input ? "; gradients leave after I" : "") << "\n";
   if (!times.note.empty()) std::cout << times.note << "\n";
   std::cout << "with V chunks a stage takes 1/V of them: the same model in P V stages\n\n";
   std::vector<std::vector<std::string>> table{{"schedule", "V", "makespan", "bubble global",
@@ -169,7 +179,8 @@ void print_text(const CompareRequest& request, const Comparison& comparison) {
                "microbatch\n";
   for (const CompareRow& row : comparison.rows)
     if (!row.bytes_reason.empty())
-      std::cout << "no bytes for " << row.name << ": " << row.bytes_reason << "\n";
+      std::cout << "no bytes for " << row.name << ", V " << row.chunks << ": " << row.bytes_reason
+                << "\n";
   if (comparison.absent.empty()) return;
   std::cout << "\nnot here:\n";
   for (const AbsentRow& row : comparison.absent)
@@ -212,6 +223,7 @@ void add_options(CLI::App& command, CompareOptions& options) {
       ->excludes(times);
   command.add_option("--hop", request.hop, "Latency of a transfer between ranks (default 0)")
       ->check(CLI::Range(0.0, 1e12));
+  add_gradient_flag(command, request.gradient_after_input);
   command
       .add_option("--limit", request.limit,
                   "Most activations on a rank, in shares 1/P of a microbatch's: bounds auto, marks "

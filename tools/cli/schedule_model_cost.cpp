@@ -43,8 +43,11 @@ Result<ModelCost> model_cost(const config::Config& config, const schedules::Sche
   ModelCost cost;
   const bool is_searched = spec.name == "auto";  // its order depends on the times, not yet known
   Result<actors::Plan> plan =
-      is_searched ? Result<actors::Plan>(Status(StatusCode::kConfig, "auto is sized when it runs"))
-                  : actors::make_plan(with_schedule(config, spec));
+      is_searched
+          ? Result<actors::Plan>(Status(
+                StatusCode::kConfig,
+                "its order depends on the times above; a run with it is sized by `config check`"))
+          : actors::make_plan(with_schedule(config, spec));
   if (plan) {
     std::int64_t most = 0;
     for (const actors::RankMemory& memory : plan->memory) most = std::max(most, memory.total());

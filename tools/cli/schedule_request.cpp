@@ -131,6 +131,13 @@ void add_time_options(CLI::App& command, ScheduleRequest& request) {
       .add_option("--pair", request.pair,
                   "Duration of an overlap pair, F and B as one block (default F + B)")
       ->check(CLI::Range(0.0, 1e12));
+  add_gradient_flag(command, request.gradient_after_input);
+}
+
+void add_gradient_flag(CLI::App& command, bool& gradient_after_input) {
+  command.add_flag("--gradient-after-input", gradient_after_input,
+                   "A full B hands its gradient on after I, as this runtime does, not at its end, "
+                   "as the papers count");
 }
 
 void add_json_flag(CLI::App& command, bool& json) {
@@ -200,6 +207,7 @@ Result<SimulatedSchedule> simulate_schedule(const ScheduleRequest& request) {
   options.stages = {*cost};
   options.hop = request.hop;
   options.pair = request.pair;
+  options.gradient_after_input = request.gradient_after_input;
   options.communication = communication_of(request.communication);
   schedules::Simulation simulation = schedules::simulate(loaded->program, options);
   if (simulation.is_deadlocked)
@@ -232,6 +240,7 @@ std::string durations_text(const ScheduleRequest& request, const ActionTimes& ti
                      ", I " + number_text(times.backward_input) + ", W " +
                      number_text(times.backward_weight) + ", hop " + number_text(request.hop);
   if (request.pair > 0) text += ", pair " + number_text(request.pair);
+  if (request.gradient_after_input) text += ", gradients leave after I";
   if (request.communication != "overlap") text += ", " + request.communication + " transfers";
   return text;
 }

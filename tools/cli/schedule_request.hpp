@@ -47,7 +47,8 @@ struct ScheduleRequest {
   std::string times;
   double hop = 0;
   std::string communication = "overlap";
-  double pair = 0;         // duration of an overlap pair; 0 = F + B
+  double pair = 0;  // duration of an overlap pair; 0 = F + B
+  bool gradient_after_input = false;
   bool transports = true;  // judge every way of moving messages
   bool json = false;
   bool must_be_file = false;  // never a name
@@ -55,9 +56,11 @@ struct ScheduleRequest {
 
 // NAME, --ranks, --microbatches, --chunks and the options of single schedules.
 void add_source_options(CLI::App& command, ScheduleRequest& request, const std::string& word);
-// --times, --hop, --communication, --pair.
+// --times, --hop, --communication, --pair, --gradient-after-input.
 void add_time_options(CLI::App& command, ScheduleRequest& request);
 void add_json_flag(CLI::App& command, bool& json);
+// --gradient-after-input.
+void add_gradient_flag(CLI::App& command, bool& gradient_after_input);
 // --no-transports.
 void add_transports_flag(CLI::App& command, bool& transports);
 

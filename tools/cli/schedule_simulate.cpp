@@ -36,6 +36,7 @@ Json result_json(const ScheduleRequest& request, const SimulatedSchedule& simula
   result["times"] = {{"F", times.forward},        {"B", times.backward},
                      {"I", times.backward_input}, {"W", times.backward_weight},
                      {"hop", request.hop},        {"communication", request.communication}};
+  if (request.gradient_after_input) result["times"]["gradient_after_input"] = true;
   if (request.pair > 0) result["times"]["pair"] = request.pair;
   if (!times.note.empty()) result["times_note"] = times.note;
   result["makespan"] = simulated.simulation.makespan;
