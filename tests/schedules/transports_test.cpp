@@ -299,5 +299,74 @@ TEST_CASE("transports: the sweep over small shapes keeps what theory and brute f
   CHECK(hangs > 100);
 }
 
+// One row of the table in docs/SCHEDULES.md.
+struct TableRow {
+  std::string_view name;
+  std::int32_t chunks;
+  bool naive_hangs;
+  bool batched_hangs;
+  std::int32_t most_buffers;  // largest least_buffers
+  std::int32_t wrong_from;    // smallest P at which one queue for both kinds errs, 0 = none
+};
+
+constexpr TableRow kTable[] = {
+    {"gpipe", 1, false, false, 0, 0},
+    {"looped_bfs", 1, false, false, 0, 0},
+    {"forward_only", 1, false, false, 0, 0},
+    {"1f1b", 1, true, false, 1, 0},
+    {"eager_1f1b", 1, true, false, 1, 0},
+    {"zb_h1", 1, true, false, 1, 0},
+    {"chimera", 1, true, false, 1, 0},
+    {"hanayo", 2, true, false, 1, 0},
+    {"forward_only_v", 2, true, false, 1, 0},
+    {"interleaved_1f1b", 1, true, false, 1, 0},
+    {"interleaved_zb", 1, true, false, 1, 0},
+    {"forward_only", 2, true, false, 1, 0},
+    {"forward_only", 3, true, false, 1, 0},
+    {"zb_h2", 1, true, true, 1, 0},
+    {"interleaved_1f1b", 2, true, true, 2, 0},
+    {"interleaved_1f1b", 3, true, true, 2, 0},
+    {"looped_bfs", 2, true, true, 4, 0},
+    {"looped_bfs", 3, true, true, 4, 0},
+    {"interleaved_zb", 2, true, true, 4, 2},
+    {"interleaved_zb", 3, true, true, 5, 2},
+    {"zbv", 2, true, true, 2, 2},
+    {"v_half", 2, true, true, 1, 2},
+    {"v_min", 2, true, true, 2, 2},
+    {"dualpipe", 1, true, true, 2, 6},
+    {"dualpipev", 2, true, true, 2, 3},
+};
+
+TEST_CASE("transports: the table of the documentation is what the sweep shows") {
+  for (const TableRow& row : kTable) {
+    CAPTURE(std::string(row.name));
+    CAPTURE(row.chunks);
+    bool naive_hangs = false;
+    bool batched_hangs = false;
+    std::int32_t most_buffers = 0;
+    std::set<std::int32_t> wrong;  // P
+    for (std::int32_t p : {2, 3, 4, 6, 8})
+      for (std::int32_t m : {p / 2, p, p + 1, 2 * p, 3 * p, 4 * p}) {
+        const Result<Program> program =
+            make_program(testing::spec_of(row.name, {p, m, row.chunks}));
+        if (!program.is_ok()) continue;
+        const TransportReport report = examine_transports(*program);
+        naive_hangs |= verdict_of(report, "naive", "rendezvous_tag").deadlock;
+        batched_hangs |= verdict_of(report, "batched", "rendezvous_tag").deadlock;
+        most_buffers = std::max(most_buffers, report.least_buffers);
+        if (verdict_of(report, "naive", "buffered_fifo").wrong_message) wrong.insert(p);
+        CHECK(verdict_of(report, "batched", "async_rank_fifo").deadlock ==
+              verdict_of(report, "batched", "rendezvous_tag").deadlock);
+        CHECK(verdict_of(report, "naive", "async_rank_fifo").deadlock ==
+              verdict_of(report, "naive", "rendezvous_tag").deadlock);
+      }
+    CHECK(naive_hangs == row.naive_hangs);
+    CHECK(batched_hangs == row.batched_hangs);
+    CHECK(most_buffers == row.most_buffers);
+    CHECK((wrong.empty() ? 0 : *wrong.begin()) == row.wrong_from);
+    if (row.name == "interleaved_zb") CHECK(wrong.size() <= 1);
+  }
+}
+
 }  // namespace
 }  // namespace headrace::schedules
