@@ -257,12 +257,13 @@ class Search {
     SimulationOptions options;
     options.stages = goal_.stages;
     options.hop = goal_.hop;
+    const bool is_global = goal_.measure == SearchMeasure::kGlobal;
     std::vector<Verdict> verdicts;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       const Simulation simulation = simulate(candidates_[i], options);
       double span = 0;
       for (const std::vector<SimulatedAction>& row : simulation.timeline)
-        span = std::max(span, row.back().end - row.front().start);
+        span = std::max(span, row.back().end - (is_global ? 0 : row.front().start));
       verdicts.push_back({span, simulation.makespan, i});
     }
     // Sums in another order differ in their last digits: such spans are equal, the makespan

@@ -13,7 +13,14 @@
 
 namespace headrace::schedules {
 
+// What auto minimises. Global: the makespan, all ranks begin together and wait for the last, which
+// is what a step of ours does, since its commit waits for every norm. Span: the largest of the
+// ranks' spans, last end - first start, as in the zero-bubble papers; it may take a longer makespan
+// for it.
+enum class SearchMeasure { kGlobal, kSpan };
+
 struct SearchGoal {
+  SearchMeasure measure = SearchMeasure::kGlobal;
   std::vector<StageCost> stages;  // [stage]; one entry stands for all; empty = 1, 1, 1
   double hop = 0;                 // latency of a transfer between ranks, in the unit of the costs
   // Most activations (chunks, held from F to W) a rank may hold. 0 = 2 P V.

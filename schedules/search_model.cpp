@@ -32,7 +32,10 @@ double duration_of(const StageCost& cost, Part part) {
 }  // namespace
 
 SearchModel::SearchModel(const Program& shape, const SearchGoal& goal)
-    : shape_(shape), memory_limit_(kActivation * goal.activation_limit), hop_(goal.hop) {
+    : shape_(shape),
+      measure_(goal.measure),
+      memory_limit_(kActivation * goal.activation_limit),
+      hop_(goal.hop) {
   const std::int64_t at_input =
       std::llround(goal.released_at_input * static_cast<double>(kActivation));
   memory_ = {kActivation, -at_input, at_input - kActivation};
@@ -203,7 +206,10 @@ Score Evaluator::score(const Orders& orders) {
   for (std::size_t r = 0; r < orders.size(); ++r) {
     if (static_cast<std::size_t>(next_[r]) < orders[r].size()) return Score{};
     const Node first = orders[r].front();
-    const double start = ends_[static_cast<std::size_t>(first)] - model_.facts(first).duration;
+    const double start =
+        model_.measure() == SearchMeasure::kGlobal
+            ? 0
+            : ends_[static_cast<std::size_t>(first)] - model_.facts(first).duration;
     const double span = now_[r] - start;
     if (span > score.span) {
       score.span = span;

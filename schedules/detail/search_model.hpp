@@ -22,8 +22,9 @@ using Orders = std::vector<std::vector<Node>>;  // [rank]
 
 inline constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
-// [Note: what auto minimises] The span cost of the zero-bubble papers, max over ranks of (last end
-// - first start); among equals the makespan. Lower is better; infinite = the order deadlocks.
+// [Note: what auto minimises] Max over ranks of (last end - begin); among equals the makespan.
+// Under SearchMeasure::kSpan a rank begins with its first action, under kGlobal all begin at 0, so
+// that the span is the makespan. Lower is better; infinite = the order deadlocks.
 struct Score {
   double span = kNoTime;
   double makespan = kNoTime;
@@ -49,6 +50,7 @@ class SearchModel {
 
   [[nodiscard]] std::int32_t ranks() const { return shape_.ranks; }
   [[nodiscard]] std::int32_t stages() const { return shape_.stages; }
+  [[nodiscard]] SearchMeasure measure() const { return measure_; }
   [[nodiscard]] std::int32_t microbatches() const { return shape_.microbatches; }
   // Memory in millionths of an activation: what a rank may hold, and what an action takes (F) or
   // gives back (I, W; negative).
@@ -95,6 +97,7 @@ class SearchModel {
 
  private:
   Program shape_;  // empty lists
+  SearchMeasure measure_;
   std::int64_t memory_limit_ = 0;
   std::array<std::int64_t, 3> memory_{};  // [part]
   double hop_ = 0;

@@ -42,6 +42,7 @@ inline ScheduleSpec auto_spec(std::int32_t ranks, std::int32_t microbatches, std
   spec.ranks = ranks;
   spec.microbatches = microbatches;
   spec.chunks = chunks;
+  spec.search.measure = SearchMeasure::kSpan;
   return spec;
 }
 

@@ -245,6 +245,30 @@ TEST_CASE("search: more memory never costs time") {
   }
 }
 
+TEST_CASE("search: in the global measure no named schedule has a shorter step") {
+  std::mt19937 random(20261201);
+  int shorter = 0;
+  for (int round = 0; round < 40; ++round) {
+    ScheduleSpec spec = draw_spec(&random);
+    spec.search.measure = SearchMeasure::kGlobal;
+    const Result<Program> found = make_auto(spec);
+    REQUIRE_MESSAGE(found.is_ok(), found.status().message());
+    const double makespan = price_of(*found, spec.search).makespan;
+    const std::int32_t limit = spec.search.activation_limit == 0 ? 2 * spec.ranks * spec.chunks
+                                                                 : spec.search.activation_limit;
+    CAPTURE(describe(spec));
+    CHECK(peak_of(*found) <= limit);
+    ScheduleSpec by_span = spec;
+    by_span.search.measure = SearchMeasure::kSpan;
+    const double other = price_of(make_auto(by_span).value(), spec.search).makespan;
+    shorter += makespan < other - kTolerance ? 1 : 0;
+    for (const Program& named : named_programs(spec))
+      if (peak_of(named) <= limit)
+        CHECK(makespan <= price_of(named, spec.search).makespan * (1 + kTolerance));
+  }
+  CHECK(shorter > 0);  // the span measure pays with the makespan
+}
+
 TEST_CASE("search: a slow stage leaves only its own work and the way to it") {
   ScheduleSpec spec = auto_spec(4, 12, 1);
   spec.search.stages = {{1, 1, 1}, {1, 1, 1}, {2, 2, 2}, {1, 1, 1}};
