@@ -114,7 +114,7 @@ def step_quickstart(_):
 
 
 def step_fuzz(options):
-    """A minute per reader from the corpus in tests/; what it finds beside stays in the build folder."""
+    """A minute per reader from the corpus in tests/; what it finds stays in the build folder."""
     if not options.full:
         raise Skipped("runs with --full")
     call(["cmake", "--preset", "fuzz"])
@@ -205,7 +205,8 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="tools/check", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [name for name, _, _ in STEPS]
-    parser.add_argument("--full", action="store_true", help="whole matrices, fuzzing and clang-tidy")
+    parser.add_argument("--full", action="store_true",
+                        help="whole matrices, fuzzing and clang-tidy")
     parser.add_argument("--only", action="append", choices=names, metavar="STEP",
                         help="run this step: " + ", ".join(names))
     parser.add_argument("--list", action="store_true", help="print the steps and leave")
