@@ -60,7 +60,7 @@ std::string draw_cells(const Program& program, const std::vector<GridCell>& bad)
 }
 
 void Findings::add(const std::string& text, const std::vector<GridCell>& cells) {
-  const GridCell at = cells.empty() ? GridCell{Rank{0}, -1} : cells.front();
+  const GridCell at = cells.empty() ? GridCell{Rank{-1}, -1} : cells.front();
   told_.push_back({at.rank, at.column, text});
   cells_.insert(cells_.end(), cells.begin(), cells.end());
 }

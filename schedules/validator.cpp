@@ -3,12 +3,14 @@
 #include "schedules/detail/validator_parts.hpp"
 
 #include <cstddef>
-#include <limits>
+#include <string>
 
 namespace headrace::schedules {
 namespace {
 
 constexpr std::size_t kToldMax = 4;  // what a message has room for
+// A list of a few actions can lack millions: S and M come from the largest numbers in a file.
+constexpr std::size_t kListedMax = 1000;
 
 // Stops at the first check that finds something; `facts` are whole when none does.
 void run_checks(const Program& program, ProgramFacts* facts, detail::Findings* findings) {
@@ -45,9 +47,12 @@ Result<ProgramFacts> validate(const Program& program) {
 
 std::vector<Finding> find_faults(const Program& program) {
   ProgramFacts facts;
-  detail::Findings findings(std::numeric_limits<std::size_t>::max());
+  detail::Findings findings(kListedMax);
   run_checks(program, &facts, &findings);
-  return findings.told();
+  std::vector<Finding> listed = findings.told();
+  if (findings.untold() > 0)
+    listed.push_back({Rank{-1}, -1, "and " + std::to_string(findings.untold()) + " more"});
+  return listed;
 }
 
 }  // namespace headrace::schedules

@@ -64,14 +64,14 @@ struct ProgramFacts {
 
 // One thing wrong with a program.
 struct Finding {
-  Rank rank;
+  Rank rank{-1};           // -1 = the whole program
   std::int32_t cell = -1;  // column in the list of `rank`, from 0; -1 = no cell of its own
   std::string text;
 };
 
-// Everything validate() would name, without its limit on length: all findings of the first check
-// that fails, for later checks rely on earlier ones. The members of a cycle come one by one. Empty
-// means valid.
+// What validate() would name, without its limit on length: the findings of the first check that
+// fails, for later checks rely on earlier ones. After the first thousand one more gives the number
+// of the rest. The members of a cycle come one by one. Empty means valid.
 [[nodiscard]] std::vector<Finding> find_faults(const Program& program);
 
 // What one microbatch of a stage holds in each lifetime.

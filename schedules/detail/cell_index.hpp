@@ -36,11 +36,12 @@ class Findings {
 
   [[nodiscard]] bool empty() const { return told_.empty(); }
   [[nodiscard]] bool wants_more() const { return told_.size() < told_max_; }
-  // The finding belongs to the first cell.
+  // The finding belongs to the first cell, or without one to the whole program.
   void add(const std::string& text, const std::vector<GridCell>& cells);
   // It belongs to a whole row.
   void add_to_row(const std::string& text, Rank rank);
   void add_untold() { ++untold_; }
+  [[nodiscard]] std::int64_t untold() const { return untold_; }
   [[nodiscard]] const std::vector<Finding>& told() const { return told_; }
   // Ok when nothing was added, else kConfig.
   [[nodiscard]] Status status(const Program& program) const;

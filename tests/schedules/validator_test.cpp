@@ -336,6 +336,23 @@ TEST_CASE("validator: findings come one by one with rank and cell and none is le
   CHECK(cycle[1].text == "rank 1 at 1F1 waits for 0F1");
 }
 
+TEST_CASE(
+    "validator: findings about a whole program have no rank and a long list ends in a count") {
+  Program shapeless = program_of("gpipe", {2, 4});
+  shapeless.stages = 3;
+  const std::vector<Finding> shape = find_faults(shapeless);
+  REQUIRE(shape.size() == 1);
+  CHECK(shape[0].rank == Rank{-1});
+  CHECK(shape[0].cell == -1);
+  Program empty = program_of("gpipe", {2, 600});
+  for (std::vector<Action>& list : empty.actions) list.clear();
+  const std::vector<Finding> missing = find_faults(empty);
+  REQUIRE(missing.size() == 1001);
+  CHECK(missing[999].rank == Rank{0});
+  CHECK(missing[1000].rank == Rank{-1});
+  CHECK(missing[1000].text == "and 1400 more");
+}
+
 TEST_CASE("validator: C40 a transfer without partner or twice or in place of none is named") {
   const auto first = [](const std::vector<std::string>& rows, std::int32_t chunks) {
     const std::vector<Finding> found = find_faults(program_of_rows(rows, chunks, 1));
