@@ -30,6 +30,7 @@ constexpr const char* kTail = R"(<div id="tip"></div>
 <script>
 const tip = document.getElementById("tip");
 const svg = document.querySelector("svg");
+svg.querySelector(":scope > title").remove();
 for (const g of svg.querySelectorAll("g")) {
   const title = g.querySelector(":scope > title");
   if (!title) continue;

@@ -104,7 +104,7 @@ struct SimulatedSchedule {
 [[nodiscard]] std::string number_text(double value);
 // `17.9 %`.
 [[nodiscard]] std::string percent_text(double share);
-// Writes the whole file or nothing. kUsage if it cannot be written.
+// Replaces the file. kUsage if it cannot be written whole.
 [[nodiscard]] Status write_text(const std::string& path, const std::string& text);
 
 }  // namespace headrace::cli
