@@ -97,7 +97,7 @@ const std::vector<Wrong>& wrong_sums() {
        {{"1f1b", "1f2b"}},
        2,
        {"wrong.yaml:11:9: schedule.name: schedule '1f2b' is unknown",
-        "gpipe, 1f1b, interleaved_1f1b"}},
+        "gpipe, 1f1b, eager_1f1b, interleaved_1f1b"}},
       {"a schedule without backward",
        {{"1f1b", "forward_only"}},
        2,
