@@ -5,14 +5,32 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 namespace headrace::actors {
+namespace {
 
-Result<std::unique_ptr<Pipeline>> Pipeline::create(Plan plan) {
+// In which order a rank makes the activations of a stage, or the gradients of its input.
+std::vector<MicrobatchIndex> order_of(const schedules::Program& program, Rank rank,
+                                      StageIndex stage, bool forward) {
+  std::vector<MicrobatchIndex> order;
+  for (const schedules::Action& action : program.actions[rank.index()]) {
+    const bool makes = forward ? action.kind == schedules::ActionKind::kForward
+                               : action.kind == schedules::ActionKind::kBackward ||
+                                     action.kind == schedules::ActionKind::kBackwardInput;
+    if (makes && action.stage == stage) order.push_back(action.microbatch);
+  }
+  return order;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(Plan plan, const comm::LinkFactory& links) {
   try {
     std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(plan)));
     pipeline->make_devices();
     pipeline->make_boundaries();
+    pipeline->make_links(links);
     pipeline->make_roots();
     pipeline->make_tied();
     if (pipeline->plan_.model.precision == stages::Precision::kBf16 &&
@@ -71,6 +89,34 @@ void Pipeline::make_boundaries() {
       gradients_.push_back(std::make_unique<comm::Boundary>(
           comm::BoundaryOptions{stage, comm::TransferKind::kGradient, bytes, slots.gradient,
                                 microbatches, &device(plan_.rank_of(stage, replica))}));
+    }
+  }
+}
+
+void Pipeline::make_links(const comm::LinkFactory& links) {
+  far_activations_.resize(activations_.size());
+  far_gradients_.resize(gradients_.size());
+  if (!links) return;
+  const auto connect = [&](comm::Boundary& near, std::unique_ptr<comm::Boundary>& far, Rank from,
+                           Rank to, std::vector<MicrobatchIndex> order) {
+    if (from == to) return;
+    far = std::make_unique<comm::Boundary>(near.options());
+    comm::LinkEnds ends{&near, far.get(), std::move(order), {}, {}};
+    ends.ring_producer = [this, from] { doorbell_.ring(from); };
+    ends.ring_consumer = [this, to] { doorbell_.ring(to); };
+    links_.push_back(links(std::move(ends)));
+  };
+  for (std::int32_t s = 0; s + 1 < plan_.program.stages; ++s) {
+    for (std::int32_t d = 0; d < plan_.replicas(); ++d) {
+      const StageIndex low(s), high(s + 1);
+      const ReplicaIndex replica(d);
+      const std::size_t i = index_of(low, replica);
+      const Rank below = plan_.rank_of(low, replica), above = plan_.rank_of(high, replica);
+      connect(*activations_[i], far_activations_[i], below, above,
+              order_of(plan_.program, below, low, true));
+      if (!plan_.gradient_flows[low.index()]) continue;
+      connect(*gradients_[i], far_gradients_[i], above, below,
+              order_of(plan_.program, above, high, false));
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "runtime/actors/doorbell.hpp"
 #include "runtime/actors/plan.hpp"
 #include "runtime/comm/boundary.hpp"
+#include "runtime/comm/link.hpp"
 
 #include <array>
 #include <atomic>
@@ -22,17 +23,27 @@ namespace headrace::actors {
 
 class Pipeline {
  public:
-  // DeviceError and friends leave as kDeviceFailed.
-  [[nodiscard]] static Result<std::unique_ptr<Pipeline>> create(Plan plan);
+  // DeviceError and friends leave as kDeviceFailed. With `links` every boundary between two ranks
+  // has two ends and a link between them; without, both ranks use one.
+  [[nodiscard]] static Result<std::unique_ptr<Pipeline>> create(
+      Plan plan, const comm::LinkFactory& links = {});
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] kernels::Device& device(Rank rank) { return *devices_[rank.index()]; }
-  // Between stage and stage+1 of a replica.
+  // Between stage and stage+1 of a replica: the producer's end, and where the consumer looks.
   [[nodiscard]] comm::Boundary& activations(StageIndex stage, ReplicaIndex replica = {}) {
     return *activations_[index_of(stage, replica)];
   }
   [[nodiscard]] comm::Boundary& gradients(StageIndex stage, ReplicaIndex replica = {}) {
     return *gradients_[index_of(stage, replica)];
+  }
+  [[nodiscard]] comm::Boundary& consumed_activations(StageIndex stage, ReplicaIndex replica = {}) {
+    const auto& far = far_activations_[index_of(stage, replica)];
+    return far != nullptr ? *far : activations(stage, replica);
+  }
+  [[nodiscard]] comm::Boundary& consumed_gradients(StageIndex stage, ReplicaIndex replica = {}) {
+    const auto& far = far_gradients_[index_of(stage, replica)];
+    return far != nullptr ? *far : gradients(stage, replica);
   }
   // What a replica of a stage ships to the other; only if plan().replicas() is 2.
   [[nodiscard]] comm::Boundary& roots_from(StageIndex stage, ReplicaIndex replica) {
@@ -55,6 +66,7 @@ class Pipeline {
   explicit Pipeline(Plan plan);
   void make_devices();
   void make_boundaries();
+  void make_links(const comm::LinkFactory& links);
   void make_roots();
   void make_tied();
   [[nodiscard]] std::size_t index_of(StageIndex stage, ReplicaIndex replica) const {
@@ -67,6 +79,8 @@ class Pipeline {
   std::vector<std::unique_ptr<kernels::Device>> devices_;
   std::vector<std::unique_ptr<comm::Boundary>> activations_;  // [index_of]
   std::vector<std::unique_ptr<comm::Boundary>> gradients_;
+  std::vector<std::unique_ptr<comm::Boundary>> far_activations_;  // null: one end for both
+  std::vector<std::unique_ptr<comm::Boundary>> far_gradients_;
   std::vector<std::unique_ptr<comm::Boundary>> roots_;
   std::array<std::unique_ptr<comm::Boundary>, 2> tied_;
   std::array<kernels::Buffer, 2> inputs_;
@@ -75,6 +89,7 @@ class Pipeline {
   Board board_;
   Doorbell doorbell_;
   std::atomic<bool> stop_{false};
+  std::vector<std::unique_ptr<comm::Link>> links_;  // last: their threads use the above
 };
 
 }  // namespace headrace::actors

@@ -102,7 +102,7 @@ void RankWorker::connect(Chunk& chunk) {
   const ReplicaIndex replica = chunk.replica;
   if (stage.value > 0) {
     const StageIndex below(stage.value - 1);
-    chunk.input = &pipeline_.activations(below, replica);
+    chunk.input = &pipeline_.consumed_activations(below, replica);
     chunk.below = plan_.rank_of(below, replica);
     if (plan_.gradient_flows[below.index()]) {
       chunk.gradient_out = &pipeline_.gradients(below, replica);
@@ -112,7 +112,7 @@ void RankWorker::connect(Chunk& chunk) {
     chunk.output = &pipeline_.activations(stage, replica);
     chunk.above = plan_.rank_of(StageIndex(stage.value + 1), replica);
     if (plan_.gradient_flows[stage.index()]) {
-      chunk.gradient_in = &pipeline_.gradients(stage, replica);
+      chunk.gradient_in = &pipeline_.consumed_gradients(stage, replica);
     }
   }
   if (plan_.replicas() == 1) return;

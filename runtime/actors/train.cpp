@@ -47,11 +47,11 @@ struct Run {
   std::unique_ptr<caf::actor_system> system;
 };
 
-Status build(Run& run, const Plan& plan) {
+Status build(Run& run, const Plan& plan, const RunOptions& options) {
   auto loader = open_loader(plan.config);
   if (!loader) return loader.status();
   run.loader = std::make_unique<data::BatchLoader>(*std::move(loader));
-  auto pipeline = Pipeline::create(plan);
+  auto pipeline = Pipeline::create(plan, options.links);
   if (!pipeline) return pipeline.status();
   run.pipeline = *std::move(pipeline);
   for (std::int32_t r = 0; r < plan.program.ranks; ++r) {
@@ -133,7 +133,7 @@ void complete(Run& run, const Plan& plan, std::int64_t cpu_ns) {
 
 RunResult train(const Plan& plan, const RunOptions& options) {
   auto run = std::make_unique<Run>();
-  run->result.status = build(*run, plan);
+  run->result.status = build(*run, plan, options);
   if (!run->result.status) return std::move(run->result);
   log(LogLevel::kInfo, "train", "run started",
       {{"schedule", plan.program.schedule},

@@ -7,6 +7,7 @@
 
 #include "runtime/actors/plan.hpp"
 #include "runtime/actors/rank_times.hpp"
+#include "runtime/comm/link.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -38,6 +39,7 @@ struct RunOptions {
   RunObserver* observer = nullptr;           // may be null; outlives the call
   const std::atomic<int>* signal = nullptr;  // non-zero: stop at the next step boundary
   bool detached = true;                      // a thread per rank; false: a shared pool
+  comm::LinkFactory links = {};              // between ranks; empty: slots are handed over in place
 };
 
 struct RunResult {

@@ -45,8 +45,15 @@ void Boundary::publish(std::int32_t slot, StepIndex step, MicrobatchIndex m) {
 
 std::int32_t Boundary::find_full(StepIndex step, MicrobatchIndex m) const {
   const std::uint64_t word = ready_word(step, m).value.load(std::memory_order_acquire);
-  if ((word >> kSlotBits) != static_cast<std::uint64_t>(step.value)) return kNone;
+  if ((word >> kSlotBits) != static_cast<std::uint64_t>(step.value)) {
+    wanted_.value.store(wanted_value(step, m), std::memory_order_release);
+    return kNone;
+  }
   return static_cast<std::int32_t>(word & ((1U << kSlotBits) - 1)) - 1;
+}
+
+bool Boundary::is_wanted(StepIndex step, MicrobatchIndex m) const {
+  return wanted_.value.load(std::memory_order_acquire) == wanted_value(step, m);
 }
 
 void Boundary::release(std::int32_t slot) {
@@ -71,6 +78,12 @@ std::int32_t Boundary::slots_in_use() const {
     used += in_use_[static_cast<std::size_t>(i)].value.load(std::memory_order_acquire) != 0 ? 1 : 0;
   }
   return used;
+}
+
+// Below 2^41 steps (a replay's pass included) and M within 22 bits; never zero.
+std::uint64_t Boundary::wanted_value(StepIndex step, MicrobatchIndex m) {
+  return (static_cast<std::uint64_t>(step.value) << 22) |
+         static_cast<std::uint64_t>(m.value & ((1 << 22) - 1));
 }
 
 Boundary::Word& Boundary::ready_word(StepIndex step, MicrobatchIndex m) const {

@@ -54,6 +54,8 @@ class Boundary {
   void publish(std::int32_t slot, StepIndex step, MicrobatchIndex m);
   // Consumer: the slot published under (step, m), or kNone.
   [[nodiscard]] std::int32_t find_full(StepIndex step, MicrobatchIndex m) const;
+  // Anybody: whether the consumer has looked for (step, m) and not found it: its receive is posted.
+  [[nodiscard]] bool is_wanted(StepIndex step, MicrobatchIndex m) const;
   // Consumer: gives the slot back. @pre its free_event was recorded
   void release(std::int32_t slot);
 
@@ -75,6 +77,7 @@ class Boundary {
     std::atomic<std::uint64_t> value{0};
   };
 
+  [[nodiscard]] static std::uint64_t wanted_value(StepIndex step, MicrobatchIndex m);
   [[nodiscard]] Word& ready_word(StepIndex step, MicrobatchIndex m) const;
 
   // Constant after construction.
@@ -83,6 +86,7 @@ class Boundary {
   // Shared words.
   std::unique_ptr<Word[]> in_use_;  // [slot] 0 free, 1 published
   std::unique_ptr<Word[]> ready_;   // [2][M] (step << 16) | (slot + 1)
+  mutable Word wanted_;             // what the consumer last missed
   // Owned by the producer: where the next search begins.
   mutable std::int32_t next_ = 0;
 };

@@ -60,6 +60,21 @@ TEST_CASE("boundary: a slot goes from free to full and back") {
   CHECK(boundary.slots_in_use() == 0);
 }
 
+TEST_CASE("boundary: a receive is posted once it was looked for in vain") {
+  const Fixture fixture(2);
+  Boundary& boundary = *fixture.boundary;
+  const StepIndex step(2);
+  const MicrobatchIndex zero(0), one(1);
+  CHECK_FALSE(boundary.is_wanted(step, zero));
+  CHECK(boundary.find_full(step, zero) == Boundary::kNone);
+  CHECK(boundary.is_wanted(step, zero));
+  CHECK_FALSE(boundary.is_wanted(step, one));
+  CHECK_FALSE(boundary.is_wanted(StepIndex(3), zero));
+  boundary.publish(boundary.find_free(), step, one);
+  CHECK(boundary.find_full(step, one) != Boundary::kNone);  // a find posts nothing
+  CHECK(boundary.is_wanted(step, zero));
+}
+
 TEST_CASE("boundary: there is no credit while every slot is in use") {
   for (std::int32_t slots = 1; slots <= 5; ++slots) {
     const Fixture fixture(slots, 8);
