@@ -221,10 +221,21 @@ std::vector<LinkMatching> match_links(const Program& program,
   return links;
 }
 
+// Joins each forward with the backward right after it.
+Program in_units(Program program) {
+  for (std::vector<Action>& list : program.actions)
+    for (std::size_t i = 0; i + 1 < list.size(); ++i)
+      list[i].overlaps_next =
+          list[i].kind == ActionKind::kForward && (list[i + 1].kind == ActionKind::kBackward ||
+                                                   list[i + 1].kind == ActionKind::kBackwardInput);
+  return program;
+}
+
 }  // namespace
 
 Result<std::vector<LoweredList>> lower(const Program& compute_only, Lowering lowering) {
   if (lowering == Lowering::kTorch) return TorchSweep(without_step_end(compute_only)).run();
+  if (lowering == Lowering::kUnits) return cut_all(with_transfers(in_units(compute_only)), true);
   return cut_all(with_transfers(compute_only), lowering == Lowering::kBatched);
 }
 
@@ -239,8 +250,11 @@ TransportReport examine_transports(const Program& program) {
     report.links = match_links(program, given);
   }
   const Program bare = is_given ? without_transfers(program) : program;
-  constexpr std::array<std::pair<Lowering, std::string_view>, 3> kLowerings{
-      {{Lowering::kNaive, "naive"}, {Lowering::kBatched, "batched"}, {Lowering::kTorch, "torch"}}};
+  constexpr std::array<std::pair<Lowering, std::string_view>, 4> kLowerings{
+      {{Lowering::kNaive, "naive"},
+       {Lowering::kBatched, "batched"},
+       {Lowering::kUnits, "units"},
+       {Lowering::kTorch, "torch"}}};
   for (const auto& [lowering, name] : kLowerings) {
     const Result<std::vector<LoweredList>> lists = lower(bare, lowering);
     if (!lists.is_ok()) {

@@ -6,10 +6,13 @@
 // its verdict. Thread rule: free functions, safe on any thread.
 //
 // Lowerings: kNaive posts a receive just before its consumer and a send just after its producer,
-// one after the other. kBatched posts all transfers between two compute blocks together. kTorch is
-// PyTorch's _add_send_recv: ranks are swept in order, one ready block each; a send follows its
-// producer and at that moment its receive joins the end of the other rank's list, one after the
-// other again. A pair is one compute block: its receives stand before it, its sends after it.
+// one after the other. kBatched posts all transfers between two compute blocks together. kUnits
+// does so between units: a forward and the backward right after it are one, with a single exchange
+// behind both, as Megatron's steady state once had (it hangs where a rank's warm-up takes all
+// forwards and should take more). kTorch is PyTorch's _add_send_recv: ranks are swept in order, one
+// ready block each; a send follows its producer and at that moment its receive joins the end of the
+// other rank's list, one after the other again. A pair is one compute block: its receives stand
+// before it, its sends after it.
 //
 // Models, by name:
 //  rendezvous_tag   a send ends when its receive is posted; messages are matched by what they are
@@ -31,7 +34,7 @@
 
 namespace headrace::schedules {
 
-enum class Lowering { kNaive, kBatched, kTorch };
+enum class Lowering { kNaive, kBatched, kUnits, kTorch };
 
 // One rank: step i is actions [ends[i - 1], ends[i]), either one compute block (an action or a
 // pair) or transfers that are posted together.
@@ -51,7 +54,8 @@ struct Verdict {
 };
 
 struct NamedVerdict {
-  std::string lowering;  // "naive", "batched", "torch"; "given" for a program's own transfers
+  std::string
+      lowering;  // "naive", "batched", "units", "torch"; "given" for a program's own transfers
   std::string model;
   Verdict verdict;
 };

@@ -281,7 +281,8 @@ TEST_CASE("transports: verdicts on shuffled lists equal those of a plain player"
     const TransportReport report = examine_transports(program);
     const Program lowered = with_transfers(program);
     for (const NamedVerdict& named : report.verdicts) {
-      if (named.lowering == "torch") continue;
+      // The plain player knows no sweep and no pairs; the reference records cover both.
+      if (named.lowering == "torch" || named.lowering == "units") continue;
       const auto model = std::find_if(std::begin(kModels), std::end(kModels),
                                       [&](const Model& m) { return m.name == named.model; });
       REQUIRE(model != std::end(kModels));

@@ -52,6 +52,7 @@ TEST_CASE("transports: every verdict and buffer count equals the reference") {
     const Program program = make_program(spec).value();
     const TransportReport report = examine_transports(program);
     for (const NamedVerdict& named : report.verdicts) {
+      if (!record.at("verdict").contains(named.lowering)) continue;  // units: interleaved only
       CHECK_MESSAGE(word_of(named.verdict) ==
                         record.at("verdict").at(named.lowering).at(named.model).get<std::string>(),
                     spec.name, " P=", spec.ranks, " M=", spec.microbatches, " V=", spec.chunks, " ",
@@ -65,7 +66,7 @@ TEST_CASE("transports: every verdict and buffer count equals the reference") {
     ++records;
   }
   CHECK(records == 233);
-  CHECK(compared == 233 * 21);
+  CHECK(compared == 233 * 21 + 30 * 7);
 }
 
 TEST_CASE("transports: C10 an order that buffered sends allow hangs where sends block") {
@@ -100,7 +101,7 @@ TEST_CASE("transports: C10 an order no rank can run fails in every model") {
   const Program program = program_of_rows({"0F0,0B0,0F1,0B1", "1F1,1B1,1F0,1B0"}, 1, 2);
   const TransportReport report = examine_transports(program);
   CHECK_FALSE(report.runtime_ok);
-  CHECK(report.verdicts.size() == 21);
+  CHECK(report.verdicts.size() == 28);
   for (const NamedVerdict& named : report.verdicts) {
     // By order alone, a receive takes what comes and the run goes on with wrong data.
     if (contains(named.model, "_tag")) CHECK(named.verdict.deadlock);
@@ -278,7 +279,8 @@ TEST_CASE("transports: the sweep over small shapes keeps what theory and brute f
           CHECK(report.runtime_ok);
           for (const NamedVerdict& named : report.verdicts) {
             if (named.lowering == "torch") CHECK(word_of(named.verdict) == "ok");
-            if (named.model == "buffered_tag") CHECK(word_of(named.verdict) == "ok");
+            if (named.model == "buffered_tag" && named.lowering != "units")
+              CHECK(word_of(named.verdict) == "ok");
           }
           const bool all_shared =
               std::all_of(report.links.begin(), report.links.end(),
