@@ -95,7 +95,7 @@ TEST_CASE("library: every schedule gives the bits of one rank whatever policy an
     const std::uint64_t bits = random();
     if (testing::kSanitized && !names.insert(config.schedule.name).second) continue;
     names.insert(config.schedule.name);
-    config.run.queued = (bits & 1) != 0;
+    config.run.queued = (bits & 9) == 9;  // slow by its delays
     config.schedule.policy =
         (bits & 2) != 0 ? config::PolicyKind::kGreedy : config::PolicyKind::kStatic;
     config.run.recompute =
@@ -136,7 +136,7 @@ TEST_CASE("library: a run holds what its program says and under greedy no more t
   std::vector<config::Config> cells = library(base, sizes);
   std::shuffle(cells.begin(), cells.end(), random);
   std::map<std::string, int> counts;
-  const int wanted = static_cast<int>(testing::rounds(16, 2));
+  const int wanted = static_cast<int>(testing::rounds(16, 1));
   for (config::Config& config : cells) {
     const bool small = config.pipeline.ranks * config.pipeline.chunks <= 8;
     if (config.schedule.name == "auto" && (!small || config.batch.microbatches() > 8)) continue;

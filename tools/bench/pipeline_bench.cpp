@@ -110,8 +110,9 @@ void four_sleeping_ranks(benchmark::State& state) {
 }
 
 // Ranks whose microbatches differ in length: what greedy gains by not waiting for the next in line.
-void greedy_against_static(benchmark::State& state) {
-  actors::Plan plan = probe_plan(kUnevenLayer, {4, 16, 1, 4, false});
+void greedy_against_static(benchmark::State& state, const char* layer, const char* schedule,
+                           std::int32_t chunks) {
+  actors::Plan plan = probe_plan(layer, {4, 16, 1, 4, false, schedule, chunks});
   for (config::RankConfig& rank : plan.config.ranks) rank.threads = 2;
   std::vector<double> gains;
   for (auto _ : state) {
@@ -135,7 +136,19 @@ BENCHMARK_CAPTURE(two_ranks, bf16, true)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK(four_sleeping_ranks)->Iterations(kRuns)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-BENCHMARK(greedy_against_static)->Iterations(kRuns)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(greedy_against_static, uneven_1f1b, kUnevenLayer, "1f1b", 1)
+    ->Iterations(kRuns)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+// One rank is slow at a time, drawn at random: weight gradients fill the waits of the others.
+BENCHMARK_CAPTURE(greedy_against_static, slow_zb_h1, kSlowLayer, "zb_h1", 1)
+    ->Iterations(kRuns)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(greedy_against_static, slow_interleaved_zb, kSlowLayer, "interleaved_zb", 2)
+    ->Iterations(kRuns)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace headrace::bench

@@ -2,6 +2,7 @@
 
 #include "stages/layer.hpp"
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -32,7 +33,9 @@ class EmptyLayer : public stages::Layer {
 // It has one weight, so that its stage runs the weight gradient and the first stage its backward.
 class SleepLayer : public EmptyLayer {
  public:
-  SleepLayer(std::int64_t number, bool uneven) : number_(number), uneven_(uneven) {
+  enum class Pace { kEven, kUneven, kOneSlow };
+
+  SleepLayer(std::int64_t number, Pace pace) : number_(number), pace_(pace) {
     stages::ParameterSpec weight;
     weight.name = "sleep." + std::to_string(number) + ".weight";
     weight.shape = {1};
@@ -50,13 +53,18 @@ class SleepLayer : public EmptyLayer {
   }
 
  private:
-  // One microbatch in three of each stage is slow, another one at each stage.
   [[nodiscard]] std::int64_t times(const LayerCall& call) const {
-    return uneven_ && (call.microbatch.value + number_) % 3 == 0 ? 4 : 1;
+    const std::int64_t m = call.microbatch.value;
+    // One microbatch in three of each stage is slow, another one at each stage.
+    if (pace_ == Pace::kUneven) return (m + number_) % 3 == 0 ? 4 : 1;
+    if (pace_ == Pace::kEven) return 1;
+    // Drawn once: which of four stages is slow for each of 16 microbatches.
+    constexpr std::array<std::int64_t, 16> kSlow = {2, 0, 3, 1, 1, 2, 0, 3, 3, 1, 2, 2, 0, 1, 3, 0};
+    return kSlow[static_cast<std::size_t>(m) % kSlow.size()] == number_ % 4 ? 5 : 1;
   }
 
   std::int64_t number_;
-  bool uneven_;
+  Pace pace_;
 };
 
 void require(const Status& status) {
@@ -70,12 +78,15 @@ void require(const Status& status) {
 void register_probe_layers() {
   require(stages::register_layer_kind(
       kEmptyLayer, [](const stages::LayerOptions&) { return std::make_unique<EmptyLayer>(); }));
-  for (const bool uneven : {false, true}) {
-    require(stages::register_layer_kind(
-        uneven ? kUnevenLayer : kSleepLayer, [uneven](const stages::LayerOptions& options) {
-          return std::make_unique<SleepLayer>(options.spec.number, uneven);
-        }));
-  }
+  using Pace = SleepLayer::Pace;
+  const auto add = [](const char* kind, Pace pace) {
+    require(stages::register_layer_kind(kind, [pace](const stages::LayerOptions& options) {
+      return std::make_unique<SleepLayer>(options.spec.number, pace);
+    }));
+  };
+  add(kSleepLayer, Pace::kEven);
+  add(kUnevenLayer, Pace::kUneven);
+  add(kSlowLayer, Pace::kOneSlow);
 }
 
 }  // namespace headrace::bench

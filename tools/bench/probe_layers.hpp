@@ -2,8 +2,9 @@
 //
 // What it is for: `bench_empty` does nothing; `bench_sleep` holds its stream for a fixed time per
 // call;
-// `bench_uneven` does so for a time that changes with stage and microbatch. What it does not do:
-// compute. Thread rule: register once, before the first plan is made.
+// `bench_uneven` does so for a time that changes with stage and microbatch; of `bench_slow` one
+// stage of four, another for each microbatch, is slow. What it does not do: compute. Thread rule:
+// register once, before the first plan is made.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@ namespace headrace::bench {
 inline constexpr const char* kEmptyLayer = "bench_empty";
 inline constexpr const char* kSleepLayer = "bench_sleep";
 inline constexpr const char* kUnevenLayer = "bench_uneven";
+inline constexpr const char* kSlowLayer = "bench_slow";
 
 // Sleeps of one stage's actions, in nanoseconds.
 inline constexpr std::int64_t kSleepForwardNs = 5'000'000;
