@@ -264,3 +264,22 @@ TEST_CASE("tools: schedule show keeps columns exact where durations allow") {
   CHECK(contains(outcome.out, "rank 1 .   .   .   1F0 -   1B0 -   .   .   .\n"));
   CHECK(contains(outcome.out, "makespan 5, bubble 60.0 % (global)"));
 }
+
+TEST_CASE("tools: auto shortens the makespan or the span as it is told") {
+  const RunFolder folder;
+  std::vector<std::string> arguments = simulate_arguments("auto", 4, 12, "F=1,I=1.2,W=0.5");
+  for (const char* more : {"--limit", "8", "--measure"}) arguments.emplace_back(more);
+  const auto with = [&](const char* measure) {
+    std::vector<std::string> all = arguments;
+    all.emplace_back(measure);
+    return answer_of(folder, all);
+  };
+  const Json global = with("global");
+  const Json span = with("span");
+  CHECK(global["makespan"].get<double>() <= span["makespan"].get<double>() + 1e-9);
+  CHECK(span["bubble_span"].get<double>() < global["bubble_span"].get<double>());
+  arguments.emplace_back("fastest");
+  const Outcome refused = run_headrace(folder, arguments);
+  CHECK(refused.exit_code == 2);
+  CHECK(contains(refused.err, "--measure"));
+}

@@ -47,11 +47,11 @@ Result<CompareRow> compare_one(const CompareRequest& request, const std::string&
     model = *std::move(cost);
   }
   if (name == "auto") {
+    spec.search = request.search;
     spec.search.stages =
         stage_costs(request.share.times, spec.ranks, spec.ranks * spec.chunks, model.weights);
     spec.search.hop = request.hop;
     spec.search.activation_limit = request.limit * spec.chunks;
-    spec.search.effort = request.effort;
   }
   const Result<schedules::Program> program = schedules::make_program(spec);
   if (!program) return program.status();

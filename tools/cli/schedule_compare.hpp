@@ -4,6 +4,7 @@
 // Thread rule: free functions, safe on any thread.
 #pragma once
 
+#include "schedules/search.hpp"
 #include "tools/cli/schedule_model_cost.hpp"
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct CompareRequest {
   // Activations a rank may hold, in shares 1/P of one microbatch's; 0 = no limit. Bounds `auto`,
   // and marks the others.
   std::int32_t limit = 0;
-  std::int32_t effort = 1;  // of `auto`
+  schedules::SearchGoal search;  // of `auto`: effort, measure and what I frees
   double hop = 0;
   bool gradient_after_input = false;
   ShareTimes share;

@@ -229,10 +229,7 @@ void add_options(CLI::App& command, CompareOptions& options) {
                   "Most activations on a rank, in shares 1/P of a microbatch's: bounds auto, marks "
                   "the others")
       ->check(positive);
-  command
-      .add_option("--effort", request.effort,
-                  "auto: how many times as many orders it prices (default 1)")
-      ->check(CLI::Range(1, 1000));
+  add_search_options(command, request.search);
   command.add_option("--only", request.names, "Only these schedules, separated by commas")
       ->delimiter(',');
   add_json_flag(command, options.json);

@@ -110,10 +110,28 @@ void add_source_options(CLI::App& command, ScheduleRequest& request, const std::
       .add_option("--limit", request.spec.search.activation_limit,
                   "auto: most stage activations a rank may hold (default 2 P V)")
       ->check(positive);
+  add_search_options(command, request.spec.search);
+}
+
+void add_search_options(CLI::App& command, schedules::SearchGoal& goal) {
   command
-      .add_option("--effort", request.spec.search.effort,
+      .add_option("--effort", goal.effort,
                   "auto: how many times as many orders it prices (default 1)")
       ->check(CLI::Range(1, 1000));
+  command
+      .add_option_function<std::string>(
+          "--measure",
+          [&goal](const std::string& word) {
+            goal.measure = word == "span" ? schedules::SearchMeasure::kSpan
+                                          : schedules::SearchMeasure::kGlobal;
+          },
+          "auto: what it shortens, global (default): the makespan; span: the longest time from a "
+          "rank's first action to its last, as in the zero-bubble papers")
+      ->check(CLI::IsMember({"global", "span"}));
+  command
+      .add_option("--released-at-input", goal.released_at_input,
+                  "auto: share of an activation that I frees, W frees the rest (default 0)")
+      ->check(CLI::Range(0.0, 1.0));
 }
 
 void add_time_options(CLI::App& command, ScheduleRequest& request) {

@@ -56,6 +56,8 @@ struct ScheduleRequest {
 
 // NAME, --ranks, --microbatches, --chunks and the options of single schedules.
 void add_source_options(CLI::App& command, ScheduleRequest& request, const std::string& word);
+// --effort, --measure and --released-at-input of auto.
+void add_search_options(CLI::App& command, schedules::SearchGoal& goal);
 // --times, --hop, --communication, --pair, --gradient-after-input.
 void add_time_options(CLI::App& command, ScheduleRequest& request);
 void add_json_flag(CLI::App& command, bool& json);
