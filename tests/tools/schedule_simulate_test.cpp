@@ -267,7 +267,7 @@ TEST_CASE("tools: schedule show keeps columns exact where durations allow") {
 
 TEST_CASE("tools: auto shortens the makespan or the span as it is told") {
   const RunFolder folder;
-  std::vector<std::string> arguments = simulate_arguments("auto", 4, 12, "F=1,I=1.2,W=0.5");
+  std::vector<std::string> arguments = simulate_arguments("auto", 4, 8, "F=1,I=1,W=1");
   for (const char* more : {"--limit", "8", "--measure"}) arguments.emplace_back(more);
   const auto with = [&](const char* measure) {
     std::vector<std::string> all = arguments;
