@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -31,6 +32,7 @@ struct Options {
   bool mutations = false;
   bool cells = true;
   std::uint64_t seed = 20261130;
+  std::vector<std::string> only;  // a row must contain each of them
 };
 
 // Random tokens below 64, so that both models can read them; removed at the end.
@@ -143,6 +145,12 @@ int run_mutations(bool with_bf16, const std::string& data) {
   return unseen;
 }
 
+bool is_wanted(const Cell& cell, const std::vector<std::string>& only) {
+  const std::string row = key_of(cell) + "  " + text_of(cell) + " ";
+  return std::all_of(only.begin(), only.end(),
+                     [&](const std::string& text) { return row.find(text) != std::string::npos; });
+}
+
 int run(const Options& options) {
   set_log_level(LogLevel::kError);
   const bool with_bf16 = kernels::make_cpu_device({})->supports_bf16();
@@ -158,6 +166,8 @@ int run(const Options& options) {
     for (const auto& more : {tree_cells(), wide_cells(with_bf16), instruction_set_cells()}) {
       cells.insert(cells.end(), more.begin(), more.end());
     }
+    std::erase_if(cells, [&](const Cell& cell) { return !is_wanted(cell, options.only); });
+    if (cells.empty()) throw std::runtime_error("no row contains what --only asks for");
     wrong += run_table(cells, data.path());
   }
   if (options.mutations) wrong += run_mutations(with_bf16, data.path());
@@ -177,6 +187,7 @@ int main(int argc, char** argv) {
                "Also break each rule once: the table must notice");
   app.add_flag("!--no-cells", options.cells, "Skip the table itself");
   app.add_option("--seed", options.seed, "Seed of the sample and of the tokens");
+  app.add_option("--only", options.only, "Only rows that contain TEXT, as in \"static inline\"");
   CLI11_PARSE(app, argc, argv);
   if (std::getenv("HEADRACE_FULL") != nullptr) options.full = true;
   try {
