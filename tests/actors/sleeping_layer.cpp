@@ -50,7 +50,8 @@ class SleepingLayer : public stages::Layer {
     if (plan_.slow_ns <= 0) return 0;
     std::seed_seq sequence{plan_.seed, static_cast<std::uint64_t>(call.step.step.value),
                            static_cast<std::uint64_t>(call.microbatch.value)};
-    return std::mt19937(sequence)() % plan_.layers == number_ ? plan_.slow_ns : 0;
+    const auto slow = static_cast<std::int64_t>(std::mt19937(sequence)() % plan_.layers);
+    return slow == number_ ? plan_.slow_ns : 0;
   }
 
   void rest(const stages::LayerCall& call, std::int64_t ns) const {
