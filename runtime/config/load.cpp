@@ -52,13 +52,7 @@ class Loader {
     for (const std::size_t rank : ranks_without_device_) {
       config.ranks[rank].device = config.run.device;
     }
-    if (places_.contains("schedule.name") && config.schedule.file &&
-        config.schedule.name != kFileSchedule) {
-      add(place_of("schedule.file"), "schedule.file",
-          "schedule.name is set as well; a schedule comes from a name or from a file, leave one of "
-          "them out");
-      return failure();
-    }
+    if (!settle_schedule(config)) return failure();
     derive(config);
     for (const RuleBreach& breach : check_rules(config)) {
       add(place_of(breach.path), breach.path, breach.message);
@@ -73,6 +67,28 @@ class Loader {
     SourcePosition position;
     std::string text;
   };
+
+  // A schedule comes from a name or from a file; what --set says takes the other's place.
+  bool settle_schedule(Config& config) {
+    if (!places_.contains("schedule.name") || !config.schedule.file ||
+        config.schedule.name == kFileSchedule) {
+      return true;
+    }
+    const bool name_is_set = place_of("schedule.name").override_number > 0;
+    const bool file_is_set = place_of("schedule.file").override_number > 0;
+    if (name_is_set == file_is_set) {
+      add(place_of("schedule.file"), "schedule.file",
+          "schedule.name is set as well; a schedule comes from a name or from a file, leave one of "
+          "them out");
+      return false;
+    }
+    if (file_is_set) {
+      config.schedule.name = kFileSchedule;
+    } else {
+      config.schedule.file.reset();
+    }
+    return true;
+  }
 
   void add(SourcePosition position, const std::string& path, std::string message) {
     if (!path.empty()) message = path + ": " + message;

@@ -43,6 +43,23 @@ TEST_CASE("schedule: name and file together are refused whichever name it is") {
   CHECK(contains(finish_config(config).status().message(), "schedule.name is 'gpipe' as well"));
 }
 
+TEST_CASE("schedule: what --set says takes the place of the name or file in the configuration") {
+  const std::string named = sample_text() + "schedule: { name: gpipe }\n";
+  const std::vector<std::string> to_file = {"schedule.file=my.csv"};
+  const auto from_file = parse_config(named, "run.yaml", to_file);
+  REQUIRE_MESSAGE(from_file.is_ok(), from_file.status().message());
+  CHECK(from_file->schedule.file == "my.csv");
+  CHECK(from_file->schedule.name == "file");
+  const std::string filed = sample_text() + "schedule: { file: my.csv }\n";
+  const std::vector<std::string> to_name = {"schedule.name=gpipe"};
+  const auto from_name = parse_config(filed, "run.yaml", to_name);
+  REQUIRE_MESSAGE(from_name.is_ok(), from_name.status().message());
+  CHECK(from_name->schedule.file == std::nullopt);
+  CHECK(from_name->schedule.name == "gpipe");
+  const std::vector<std::string> both = {"schedule.name=gpipe", "schedule.file=my.csv"};
+  CHECK_FALSE(parse_config(sample_text(), "run.yaml", both).is_ok());
+}
+
 TEST_CASE("schedule: backward is a word and group a count") {
   CHECK(with("{ name: gpipe }").schedule.backward == BackwardOrder::kAscending);
   CHECK(with("{ name: gpipe, backward: descending }").schedule.backward ==
