@@ -48,6 +48,23 @@ TEST_CASE("prediction: equal stages give the bubble of the formula") {
   }
 }
 
+TEST_CASE("prediction: both replicas of a stage count in its cost") {
+  config::Config config = testing::tiny_config();
+  config.schedule.name = "dualpipe";
+  config.pipeline = {2, 1};
+  config.determinism.reduction_blocks = 2;
+  const Plan plan = testing::plan_of(config);
+  std::vector<RankTimes> times = equal_times(2, 2);
+  const double even = predict(plan, times, 8).step_seconds;
+  CHECK(even >= 3.0 * 8);           // a rank computes two stages for half of the microbatches each
+  times[0].stages[1].forward *= 3;  // stage 1 for the upper half
+  const double low = predict(plan, times, 8).step_seconds;
+  CHECK(low > even);
+  times[0].stages[1].forward /= 3;
+  times[1].stages[1].forward *= 3;  // stage 1 for the lower half: the same mean
+  CHECK(predict(plan, times, 8).step_seconds == doctest::Approx(low));
+}
+
 TEST_CASE("prediction: chunks are read from their own rank in order") {
   const Plan plan = plan_of("interleaved_1f1b", 2, 2);
   std::vector<RankTimes> times = equal_times(2, 2);
