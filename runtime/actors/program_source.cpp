@@ -45,6 +45,15 @@ Status check_fits(const config::Config& config, const schedules::Program& progra
     return refuse("ranks (rows)", program.ranks, "pipeline.ranks", config.pipeline.ranks);
   }
   const bool both_ways = program.placement == schedules::Placement::kBidirectional;
+  if (both_ways && program.ranks % 2 != 0) {
+    // A rank tells its stages apart by their number.
+    const std::string middle = std::to_string(program.ranks / 2);
+    return Status(StatusCode::kConfig,
+                  "schedule.file: '" + *config.schedule.file + "' runs both ways over " +
+                      std::to_string(program.ranks) + " ranks, so that rank " + middle +
+                      " would hold both replicas of stage " + middle +
+                      "; a file with two replicas needs an even number of ranks");
+  }
   const std::int32_t chunks = both_ways ? 1 : program.chunks;
   if (chunks != config.pipeline.chunks) {
     return refuse("stages per rank", chunks, "pipeline.chunks", config.pipeline.chunks);

@@ -79,6 +79,18 @@ TEST_CASE("program source: a file for another layout is refused with both number
                  "has 1 microbatches, but batch.size / batch.microbatch_size is 4"));
 }
 
+TEST_CASE("program source: a file of two replicas on an odd number of ranks is refused") {
+  const Files files;
+  // Both replicas of stage 1 stand on rank 1.
+  const std::string three =
+      "0F0,2F1,2B1,0B0\n"
+      "1F0,1F1,1B0,1B1\n"
+      "0F1,2F0,2B0,0B1\n";
+  const std::string text = files.refusal(files.config(three, 3, 1, 2));
+  CHECK_MESSAGE(contains(text, "schedule.file: "), text);
+  CHECK_MESSAGE(contains(text, "rank 1 would hold both replicas of stage 1"), text);
+}
+
 TEST_CASE("program source: a file that cannot run names its own cells") {
   const Files files;
   const std::string early = files.refusal(files.config("0B0,0F0\n1F0,1B0\n", 2, 1, 1));
