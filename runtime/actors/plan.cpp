@@ -145,6 +145,20 @@ void bound_activations(Plan& plan) {
   }
 }
 
+// The search keeps its limit in program order; greedy may fill the frames of every stage at once.
+Status check_activation_limit(const Plan& plan) {
+  const std::int32_t limit = plan.config.schedule.activation_limit;
+  if (limit == 0) return Status::ok();
+  const auto& bounds = plan.peak_activations_bound;
+  const auto most = std::max_element(bounds.begin(), bounds.end());
+  if (*most <= limit) return Status::ok();
+  return {StatusCode::kConfig,
+          "schedule.activation_limit: rank " + std::to_string(most - bounds.begin()) +
+              " may hold " + std::to_string(*most) +
+              " stage activations under policy: greedy, but the limit is " + std::to_string(limit) +
+              "; set policy: static, or raise the limit"};
+}
+
 // What Pipeline allocates beside the slots between stages: see its make_devices and
 // make_boundaries.
 void measure_shared(Plan& plan) {
@@ -274,6 +288,7 @@ Result<Plan> make_plan(const config::Config& config, BrokenRule broken_rule) {
   plan.facts = *std::move(facts);
   find_flows(plan);
   bound_activations(plan);
+  HEADRACE_RETURN_IF_ERROR(check_activation_limit(plan));
   HEADRACE_RETURN_IF_ERROR(measure(plan));
   measure_shared(plan);
   return plan;

@@ -220,5 +220,17 @@ TEST_CASE("plan: greedy may fill the frames of every stage of a rank") {
   }
 }
 
+TEST_CASE("plan: greedy that may hold more than the stated limit is refused") {
+  config::Config config = config_of("auto", 2, 2);
+  config.schedule.activation_limit = 4;
+  CHECK(plan_of(config).peak_activations_bound == std::vector<std::int32_t>{4, 4});
+  config.schedule.policy = config::PolicyKind::kGreedy;
+  const std::string text = refusal_of(config);
+  CHECK_MESSAGE(text.starts_with("schedule.activation_limit: rank "), text);
+  CHECK_MESSAGE(contains(text, "the limit is 4; set policy: static"), text);
+  config.schedule.activation_limit = 0;
+  CHECK(plan_of(config).peak_activations_bound.size() == 2);
+}
+
 }  // namespace
 }  // namespace headrace::actors
