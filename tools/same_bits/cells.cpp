@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace headrace::same_bits {
@@ -176,6 +177,7 @@ std::vector<Cell> narrow_cells() {
 
 std::vector<Cell> library_cells() {
   constexpr std::int32_t kMicrobatches = 16;
+  constexpr std::int32_t kOtherwise = 12;  // for what does not exist for 16, as chimera on 6 ranks
   std::vector<Layout> all;
   for (const schedules::ScheduleInfo& info : schedules::list_schedules()) {
     for (std::int32_t ranks : {1, 2, 3, 4, 6, 8}) {
@@ -187,14 +189,18 @@ std::vector<Cell> library_cells() {
   }
   std::vector<Cell> cells;
   for (const Layout& layout : all) {
-    if (!exists(layout, kMicrobatches)) continue;
-    for (int bits = 0; bits < 8; ++bits) {
-      Cell cell = cell_of(layout, kMicrobatches);
-      cell.reduction_blocks = 2;
-      cell.recompute = (bits & 1) != 0;
-      cell.greedy = (bits & 2) != 0;
-      cell.queued = (bits & 4) != 0;
-      cells.push_back(cell);
+    const bool is_alone = layout.schedule == "1f1b" && layout.ranks == 1;
+    for (const std::int32_t microbatches : {kMicrobatches, kOtherwise}) {
+      if (!exists(layout, microbatches)) continue;
+      if (microbatches == kOtherwise && exists(layout, kMicrobatches) && !is_alone) continue;
+      for (int bits = 0; bits < 8; ++bits) {
+        Cell cell = cell_of(layout, microbatches);
+        cell.reduction_blocks = 2;
+        cell.recompute = (bits & 1) != 0;
+        cell.greedy = (bits & 2) != 0;
+        cell.queued = (bits & 4) != 0;
+        cells.push_back(cell);
+      }
     }
   }
   return cells;
@@ -205,12 +211,14 @@ std::vector<Cell> library_sample(std::uint64_t seed) {
   std::vector<Cell> order = library_cells();
   std::mt19937_64 random(seed);
   std::shuffle(order.begin(), order.end(), random);
-  std::set<std::pair<Setting, bool>> seen;
+  std::set<std::tuple<std::string, std::int32_t, std::int32_t>> seen;
   std::vector<Cell> sample, queued;
   for (const Cell& cell : order) {
     if (cell.queued) {
       if (queued.size() < kQueuedMost) queued.push_back(cell);
-    } else if (seen.insert({settings_of(cell).front(), cell.greedy}).second) {
+    } else if (seen.insert(
+                       {settings_of(cell).front().second, cell.microbatches, cell.greedy ? 1 : 0})
+                   .second) {
       sample.push_back(cell);
     }
   }

@@ -43,10 +43,10 @@ struct Cell {
 // {gpipe, gpipe reversed, 1f1b, interleaved_1f1b} x P x V x M x recompute x policy x mode, where
 // valid.
 [[nodiscard]] std::vector<Cell> narrow_cells();
-// Every schedule of the library x P x V where it exists, M = 16 and R = 2, which two replicas need,
-// x recompute x policy x mode.
+// Every schedule of the library x P x V where it exists, with M = 16, or 12 where it exists for
+// that alone, and R = 2, which two replicas need, x recompute x policy x mode.
 [[nodiscard]] std::vector<Cell> library_cells();
-// Of library_cells(): every schedule once in each policy, inline, and a few cells on queued
+// Of library_cells(): every schedule once for each M and policy, inline, and a few cells on queued
 // streams, drawn by seed: what the check has time for.
 [[nodiscard]] std::vector<Cell> library_sample(std::uint64_t seed);
 // Blocks of the gradient tree: R = 4 at M = 8.
