@@ -29,12 +29,13 @@ void Stage::Impl::open_block() {
 void Stage::Impl::close_block() {
   const std::int32_t done = plan_.first_microbatch + weights_done_;
   const std::int32_t block = done / plan_.block_microbatches - 1;
-  push_sum({{block, 1}, accumulator(static_cast<std::int32_t>(stack_.size()))});
+  push_sum({{block, 1}, accumulator(static_cast<std::int32_t>(stack_.size()))},
+           options_.broken_rule == BrokenRule::kTreeShape);
 }
 
-void Stage::Impl::push_sum(const Sum& sum) {
+// any_two: folds whatever stands on top, for a broken rule.
+void Stage::Impl::push_sum(const Sum& sum, bool any_two) {
   stack_.push_back(sum);
-  const bool any_two = options_.broken_rule == BrokenRule::kTreeShape;
   while (stack_.size() > 1 &&
          (any_two || are_halves(stack_[stack_.size() - 2].tree, stack_.back().tree))) {
     fold_top();
@@ -67,13 +68,17 @@ void Stage::Impl::reduce_gradients(std::span<std::byte* const> roots) {
   if (options_.replicas > 1) {
     own_roots_.swap(stack_);
     stack_.clear();
-    for (std::size_t d = 0; d < roots.size(); ++d) {
+    // BrokenRule::kReplicaOrder: its own blocks first, and in whatever shape they come.
+    const bool own_first = options_.broken_rule == BrokenRule::kReplicaOrder;
+    for (std::size_t k = 0; k < roots.size(); ++k) {
+      const std::size_t d = own_first ? (k + options_.replica.index()) % roots.size() : k;
       for (std::size_t i = 0; i < plan_.roots[d].size(); ++i) {
         float* theirs = static_cast<float*>(static_cast<void*>(roots[d]));
         push_sum(d == options_.replica.index()
                      ? own_roots_[i]
                      : Sum{plan_.roots[d][i],
-                           theirs + plan_.gradient_elements * static_cast<std::int64_t>(i)});
+                           theirs + plan_.gradient_elements * static_cast<std::int64_t>(i)},
+                 own_first);
       }
     }
     own_roots_.clear();

@@ -6,7 +6,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::array<std::pair<BrokenRule, std::string_view>, 14> kNames{{
+constexpr std::array<std::pair<BrokenRule, std::string_view>, 15> kNames{{
     {BrokenRule::kNone, "none"},
     {BrokenRule::kGemmBlocks, "gemm_blocks"},
     {BrokenRule::kTokenBlocks, "token_blocks"},
@@ -15,6 +15,7 @@ constexpr std::array<std::pair<BrokenRule, std::string_view>, 14> kNames{{
     {BrokenRule::kAddingOrder, "adding_order"},
     {BrokenRule::kFinishedSums, "finished_sums"},
     {BrokenRule::kTreeShape, "tree_shape"},
+    {BrokenRule::kReplicaOrder, "replica_order"},
     {BrokenRule::kTiedSum, "tied_sum"},
     {BrokenRule::kBoundaryRounding, "boundary_rounding"},
     {BrokenRule::kInitByStage, "init_by_stage"},

@@ -21,6 +21,7 @@ enum class BrokenRule : std::uint8_t {
   kAddingOrder,   // a weight gradient is added when it is ready, not in ascending order
   kFinishedSums,  // a weight gradient is finished aside first and added afterwards
   kTreeShape,     // gradient blocks are folded left to right per rank count, not in the fixed tree
+  kReplicaOrder,  // a replica folds its own gradient blocks first, then those of the other
   kTiedSum,       // a tied matrix counts twice in the norm where its ends are on different ranks
   kBoundaryRounding,  // bf16: the residual stream is rounded at stage boundaries only
   kInitByStage,       // parameters are initialised from a generator per stage

@@ -96,7 +96,7 @@ class Stage::Impl {
   void point_views_at(std::int32_t accumulator_index);
   void open_block();
   void close_block();
-  void push_sum(const Sum& sum);
+  void push_sum(const Sum& sum, bool any_two);
   void fold_top();
   TiedEnd tied_end(std::string_view layer_kind) const;
   void sum_tied_here();

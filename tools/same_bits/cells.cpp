@@ -296,6 +296,9 @@ std::vector<Mutation> mutations(bool with_bf16, bool with_avx512) {
   const Cell reversed = cell_of({"gpipe", true, 4, 1}, 3);
   std::vector<Cell> tree = {cell_of({"1f1b", false, 1, 1}, 8), cell_of({"1f1b", false, 8, 1}, 8)};
   for (Cell& cell : tree) cell.reduction_blocks = 4;
+  std::vector<Cell> replicas = {cell_of({"1f1b", false, 1, 1}, 12),
+                                cell_of({"dualpipe", false, 4, 1}, 12)};
+  for (Cell& cell : replicas) cell.reduction_blocks = 6;
   Cell wide_reversed = wide("gpipe", 2, 1);
   wide_reversed.reverse_backward = true;
   const std::vector<Cell> threads = {wide("1f1b", 1, 1), wide("1f1b", 1, 3)};
@@ -307,6 +310,7 @@ std::vector<Mutation> mutations(bool with_bf16, bool with_avx512) {
       {BrokenRule::kAddingOrder, {one, reversed}},
       {BrokenRule::kFinishedSums, {wide("1f1b", 1, 1), wide_reversed}},
       {BrokenRule::kTreeShape, tree},
+      {BrokenRule::kReplicaOrder, replicas},
       {BrokenRule::kTiedSum, {one, four}},
       {BrokenRule::kInitByStage, {one, four}},
   };
