@@ -140,6 +140,9 @@ std::string misfit_shape(const Program& program) {
       is_bidirectional ? program.ranks : std::int64_t{program.ranks} * program.chunks;
   if (program.stages != stages)
     return "this placement needs S=" + std::to_string(stages) + " stages";
+  if (is_bidirectional && program.ranks % 2 != 0)
+    return "P is odd, so that the rank in the middle would hold both replicas of stage " +
+           std::to_string(program.ranks / 2);
   if (stages * program.microbatches > kCellsMax)
     return "S x M must be at most " + std::to_string(kCellsMax);
   if (program.actions.size() != static_cast<std::size_t>(program.ranks))

@@ -74,6 +74,13 @@ TEST_CASE("validator: a cycle that no slot would break names the actions only") 
   CHECK_FALSE(contains(text, "slot"));
 }
 
+TEST_CASE("validator: two replicas on an odd number of ranks are refused with the stage") {
+  Program program =
+      program_of_rows({"0F0,2F1,0B0,2B1", "1F0,1F1,1B0,1B1", "2F0,2B0,0F1,0B1"}, 1, 2);
+  program.placement = Placement::kBidirectional;
+  CHECK(contains(refusal(program), "would hold both replicas of stage 1"));
+}
+
 TEST_CASE("validator: receives out of the order of the sends are refused with the link") {
   const std::string text = refusal(program_of_rows({"0F0,0F1,0B0,0B1", "1F1,1F0,1B0,1B1"}, 1, 2));
   CHECK(contains(text, "the activation link from rank 0 to rank 1 is out of order"));
