@@ -46,7 +46,10 @@ void Boundary::publish(std::int32_t slot, StepIndex step, MicrobatchIndex m) {
 std::int32_t Boundary::find_full(StepIndex step, MicrobatchIndex m) const {
   const std::uint64_t word = ready_word(step, m).value.load(std::memory_order_acquire);
   if ((word >> kSlotBits) != static_cast<std::uint64_t>(step.value)) {
-    wanted_.value.store(wanted_value(step, m), std::memory_order_release);
+    // The consumer alone writes it; a poll that misses again leaves the cache line where it is.
+    const std::uint64_t wanted = wanted_value(step, m);
+    if (wanted_.value.load(std::memory_order_relaxed) != wanted)
+      wanted_.value.store(wanted, std::memory_order_release);
     return kNone;
   }
   return static_cast<std::int32_t>(word & ((1U << kSlotBits) - 1)) - 1;
