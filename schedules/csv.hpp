@@ -7,10 +7,11 @@
 // What is read. Rows end with LF or CRLF, the last one may end with the file. Cells are separated
 // by a comma and hold exactly one action, without blanks or quotes: 2F0, 2B0, 2I0, 2W0, a pair
 // (2F3;5B1)OVERLAP_F_B or (2F3;5I1)OVERLAP_F_B, 2SEND_F0, 2RECV_F0, 2SEND_B0, 2RECV_B0. Empty cells
-// are PyTorch's idle slots and are left out; so are 2UNSHARD, 2RESHARD and 2REDUCE_GRAD, which do
-// nothing where no parameters are sharded. Rows may differ in length. A byte order mark, NUL, a
-// quoted cell, a number beyond 2147483647 or with a leading zero, a row without actions and
-// everything else is refused with its line and cell.
+// are PyTorch's idle slots and are left out; so are 2UNSHARD, 2RESHARD, 2REDUCE_GRAD and
+// 2WAIT_REDUCE_GRAD, which do nothing where no parameters are sharded, and 2WAIT_SEND_F0 and
+// 2WAIT_SEND_B0, which must follow their send in the row. Rows may differ in length. A byte order
+// mark, NUL, a quoted cell, a number beyond 2147483646 or with a leading zero, a row without
+// actions and everything else is refused with its line and cell.
 // [Note: letter eras] Until pytorch/pytorch#138886 (October 2024) PyTorch wrote B for the input
 // gradient and BW for the full backward; since then I and B. A file with BW, or without I and with
 // a W for every B, is of the old era and is read as I and B. A file that fits neither is refused.

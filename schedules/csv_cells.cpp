@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <set>
+#include <tuple>
 
 namespace headrace::schedules::detail {
 namespace {
@@ -12,7 +14,7 @@ constexpr std::size_t kFaultsMax = 64;
 constexpr std::string_view kPairKind = "OVERLAP_F_B";
 constexpr std::string_view kExamples = "write 2F0, 2B0, 2I0, 2W0, 1SEND_F3 or (2F3;5B1)OVERLAP_F_B";
 
-enum class CellUse { kAction, kOldBackward, kSharding, kStepEnd };
+enum class CellUse { kAction, kOldBackward, kSharding, kSendWait, kStepEnd };
 
 struct CellKind {
   std::string_view text;
@@ -20,7 +22,7 @@ struct CellKind {
   ActionKind kind;
 };
 
-constexpr std::array<CellKind, 17> kCellKinds{{
+constexpr std::array<CellKind, 20> kCellKinds{{
     {"F", CellUse::kAction, ActionKind::kForward},
     {"B", CellUse::kAction, ActionKind::kBackward},
     {"I", CellUse::kAction, ActionKind::kBackwardInput},
@@ -33,6 +35,9 @@ constexpr std::array<CellKind, 17> kCellKinds{{
     {"UNSHARD", CellUse::kSharding, ActionKind::kReduceGrad},
     {"RESHARD", CellUse::kSharding, ActionKind::kReduceGrad},
     {"REDUCE_GRAD", CellUse::kSharding, ActionKind::kReduceGrad},
+    {"WAIT_REDUCE_GRAD", CellUse::kSharding, ActionKind::kReduceGrad},
+    {"WAIT_SEND_F", CellUse::kSendWait, ActionKind::kSendForward},
+    {"WAIT_SEND_B", CellUse::kSendWait, ActionKind::kSendBackward},
     {"TIED_SEND", CellUse::kStepEnd, ActionKind::kTiedSend},
     {"TIED_RECV", CellUse::kStepEnd, ActionKind::kTiedRecv},
     {"NORM", CellUse::kStepEnd, ActionKind::kNorm},
@@ -125,6 +130,7 @@ class GridReader {
   void read_row(std::string_view row) {
     std::vector<WrittenAction>& actions = grid_.rows.emplace_back();
     std::int32_t cell = 0;
+    open_sends_.clear();
     const std::size_t faults_before = faults_.size();
     for (std::size_t begin = 0; begin <= row.size(); ++cell) {
       const std::size_t end = std::min(row.find(',', begin), row.size());
@@ -166,15 +172,29 @@ class GridReader {
       single.cell = cell;
       if (why.empty() && use == CellUse::kSharding) {
         if (grid_.sharding_cells++ == 0) grid_.first_sharding_cell = text;
+      } else if (why.empty() && use == CellUse::kSendWait) {
+        if (open_sends_.erase(send_of(single.action)) == 0)
+          why = "waits for no send that stands before it in the row";
+        else if (grid_.send_wait_cells++ == 0)
+          grid_.first_send_wait_cell = text;
       } else if (why.empty()) {
+        if (single.action.kind == ActionKind::kSendForward ||
+            single.action.kind == ActionKind::kSendBackward)
+          open_sends_.insert(send_of(single.action));
         actions->push_back(single);
       }
     }
     if (!why.empty()) fault(cell, quoted_cell(text) + " " + why);
   }
 
+  using Send = std::tuple<ActionKind, std::int32_t, std::int32_t>;  // kind, stage, microbatch
+  static Send send_of(const Action& action) {
+    return {action.kind, action.stage.value, action.microbatch.value};
+  }
+
   WrittenGrid& grid_;
   std::vector<CsvFault>& faults_;
+  std::set<Send> open_sends_;  // of the row, without a wait so far
 };
 
 }  // namespace

@@ -343,6 +343,11 @@ class Meaning {
           "UNSHARD, RESHARD and REDUCE_GRAD are left out, " + number(grid_.sharding_cells) +
           " in all, the first " + quoted_cell(grid_.first_sharding_cell) +
           ": parameters are not sharded, and gradients are reduced at the step's end");
+    if (grid_.send_wait_cells > 0)
+      reading_.notes.push_back("WAIT_SEND_F and WAIT_SEND_B are left out, " +
+                               number(grid_.send_wait_cells) + " in all, the first " +
+                               quoted_cell(grid_.first_send_wait_cell) +
+                               ": a send here needs no wait of its own");
   }
 
   WrittenGrid grid_;

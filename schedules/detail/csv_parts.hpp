@@ -18,8 +18,10 @@ struct WrittenAction {
 struct WrittenGrid {
   std::vector<std::vector<WrittenAction>> rows;
   std::int64_t idle_cells = 0;
-  std::int64_t sharding_cells = 0;  // UNSHARD, RESHARD, REDUCE_GRAD
+  std::int64_t sharding_cells = 0;  // UNSHARD, RESHARD, REDUCE_GRAD, WAIT_REDUCE_GRAD
   std::string first_sharding_cell;
+  std::int64_t send_wait_cells = 0;  // WAIT_SEND_F, WAIT_SEND_B
+  std::string first_send_wait_cell;
 };
 
 // The text of a cell for a message: printable, cut at 40 bytes, in quotes.

@@ -139,6 +139,9 @@ TEST_CASE("csv: every malformed cell is refused with its place and text") {
       {"0F0;0B0", "is no action"},
       {"0REDUCE_GRAD0", "takes no microbatch"},
       {"UNSHARD", "the stage must be a number"},
+      {"0WAIT_REDUCE_GRAD0", "takes no microbatch"},
+      {"0WAIT_SEND_F", "the microbatch must be a number"},
+      {"0WAIT_SEND_F0", "waits for no send that stands before it in the row"},
       {"NORM", "part of the step's end"},
       {"0TIED_SEND", "part of the step's end"},
       {"(0F1;1B0", "the parenthesis is not closed"},
@@ -212,6 +215,27 @@ TEST_CASE("csv: C41 sharding actions are left out and said once") {
   CHECK(contains(reading.notes[0],
                  "UNSHARD, RESHARD and REDUCE_GRAD are left out, 3 in all, the first '0UNSHARD'"));
   CHECK(reading.cells[0] == std::vector<std::int32_t>{1, 2});
+}
+
+TEST_CASE("csv: C41 waits for sends follow their send and are left out") {
+  const CsvReading reading = read(
+      "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD\n"
+      "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0\n",
+      CsvForm::kComputeComms);
+  REQUIRE(reading.program);
+  CHECK(to_csv(*reading.program) == "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n");
+  CHECK(validate(*reading.program).is_ok());
+  REQUIRE(reading.notes.size() == 2);
+  CHECK(contains(reading.notes[1],
+                 "WAIT_SEND_F and WAIT_SEND_B are left out, 2 in all, the first '0WAIT_SEND_F0'"));
+  const auto refused = [](std::string_view first_row) {
+    return refusal(std::string(first_row) + "\n1RECV_F0,1F0,1B0,1SEND_B0\n",
+                   CsvForm::kComputeComms);
+  };
+  CHECK(contains(refused("0F0,0WAIT_SEND_F0,0SEND_F0,0RECV_B0,0B0"), "my.csv:1:2: "));
+  CHECK(contains(refused("0F0,0SEND_F0,0WAIT_SEND_F0,0WAIT_SEND_F0,0RECV_B0,0B0"), "my.csv:1:4: "));
+  CHECK(contains(refused("0F0,0SEND_F0,0WAIT_SEND_B0,0RECV_B0,0B0"), "my.csv:1:3: "));
+  CHECK(contains(refused("0F0,0SEND_F0,0RECV_B0,0B0,1WAIT_SEND_B0"), "my.csv:1:5: "));
 }
 
 TEST_CASE("csv: C41 a pair becomes two neighbours and prints as one cell") {
