@@ -185,6 +185,7 @@ TEST_CASE("tools: wrong durations are refused with what was read") {
         {"F=-1", "'F=-1' needs a number of at least 0"},
         {"F=nan", "'F=nan' needs a number of at least 0"},
         {"F=1e999", "'F=1e999' needs a number of at least 0"},
+        {"F=1e308", "'F=1e308' needs a number of at least 0 and at most 1e12"},
         {"F=1,F=2", "F is there twice"},
         {"F=1,I=1", "I needs W or B beside it"},
         {"B=1,W=2", "W = 2 is more than B = 1"}}) {
@@ -195,6 +196,25 @@ TEST_CASE("tools: wrong durations are refused with what was read") {
     CHECK(contains(outcome.err, "--times " + times + ": "));
     CHECK(contains(outcome.err, message));
   }
+}
+
+TEST_CASE("tools: a latency or share that is no number in its range is refused") {
+  const RunFolder folder;
+  for (const std::string option : {"--hop", "--pair", "--released-at-input"})
+    for (const std::string value : {"nan", "-nan", "inf", "-1", "2e12", "one"}) {
+      CAPTURE(option);
+      CAPTURE(value);
+      std::vector<std::string> arguments = simulate_arguments("auto", 2, 2, "F=1,B=2");
+      arguments.insert(arguments.end(), {option, value});
+      const Outcome outcome = run_headrace(folder, arguments);
+      CHECK(outcome.exit_code == 2);
+      CHECK(outcome.out.empty());
+      CHECK(contains(outcome.err, option + ": '" + value + "' is no number from 0 to "));
+    }
+  const Outcome compared = run_headrace(
+      folder, {"schedule", "compare", "--ranks", "2", "--microbatches", "2", "--hop", "nan"});
+  CHECK(compared.exit_code == 2);
+  CHECK(contains(compared.err, "--hop: 'nan' is no number from 0 to 1e+12"));
 }
 
 TEST_CASE("tools: a name without sizes and sizes without a schedule are refused") {

@@ -222,7 +222,7 @@ void add_options(CLI::App& command, CompareOptions& options) {
                   "Take the measured durations from a file of `train --summary`")
       ->excludes(times);
   command.add_option("--hop", request.hop, "Latency of a transfer between ranks (default 0)")
-      ->check(CLI::Range(0.0, 1e12));
+      ->check(number_up_to(kTimeMax));
   add_gradient_flag(command, request.gradient_after_input);
   command
       .add_option("--limit", request.limit,

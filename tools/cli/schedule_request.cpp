@@ -131,7 +131,18 @@ void add_search_options(CLI::App& command, schedules::SearchGoal& goal) {
   command
       .add_option("--released-at-input", goal.released_at_input,
                   "auto: share of an activation that I frees, W frees the rest (default 0)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_up_to(1));
+}
+
+CLI::Validator number_up_to(double most) {
+  std::ostringstream range;
+  range << "0 to " << most;
+  const auto check = [most, range = range.str()](const std::string& text) {
+    double value = 0;
+    const bool fits = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= most;
+    return fits ? std::string{} : "'" + text + "' is no number from " + range;
+  };
+  return CLI::Validator(check, "in [" + range.str() + "]", "number");
 }
 
 void add_time_options(CLI::App& command, ScheduleRequest& request) {
@@ -139,7 +150,7 @@ void add_time_options(CLI::App& command, ScheduleRequest& request) {
                      "Durations per stage chunk, as in F=1,B=2,I=1,W=1 (the default); B alone is "
                      "halved into I and W");
   command.add_option("--hop", request.hop, "Latency of a transfer between ranks (default 0)")
-      ->check(CLI::Range(0.0, 1e12));
+      ->check(number_up_to(kTimeMax));
   command
       .add_option("--communication", request.communication,
                   "overlap (default): nobody is occupied by a transfer; sync: the sender is; "
@@ -148,7 +159,7 @@ void add_time_options(CLI::App& command, ScheduleRequest& request) {
   command
       .add_option("--pair", request.pair,
                   "Duration of an overlap pair, F and B as one block (default F + B)")
-      ->check(CLI::Range(0.0, 1e12));
+      ->check(number_up_to(kTimeMax));
   add_gradient_flag(command, request.gradient_after_input);
 }
 

@@ -22,6 +22,9 @@ namespace headrace::cli {
 
 using Json = nlohmann::ordered_json;
 
+// The longest duration or latency an option takes: sums over the largest programs stay finite.
+constexpr double kTimeMax = 1e12;
+
 // Durations of one stage's actions, as given. B is a full backward.
 struct ActionTimes {
   double forward = 1;
@@ -60,6 +63,8 @@ void add_source_options(CLI::App& command, ScheduleRequest& request, const std::
 void add_search_options(CLI::App& command, schedules::SearchGoal& goal);
 // --times, --hop, --communication, --pair, --gradient-after-input.
 void add_time_options(CLI::App& command, ScheduleRequest& request);
+// Accepts 0 to `most`; unlike CLI::Range it refuses what is no number.
+[[nodiscard]] CLI::Validator number_up_to(double most);
 void add_json_flag(CLI::App& command, bool& json);
 // --gradient-after-input.
 void add_gradient_flag(CLI::App& command, bool& gradient_after_input);

@@ -25,8 +25,8 @@ Result<std::map<char, double>> read_letters(const std::string& text) {
     double value = 0;
     const char* last = part.data() + part.size();
     const auto read = std::from_chars(part.data() + 2, last, value);
-    if (read.ec != std::errc() || read.ptr != last || !std::isfinite(value) || value < 0)
-      return refuse(text, "'" + part + "' needs a number of at least 0");
+    if (read.ec != std::errc() || read.ptr != last || !(value >= 0 && value <= kTimeMax))
+      return refuse(text, "'" + part + "' needs a number of at least 0 and at most 1e12");
     if (!given.emplace(part[0], value).second)
       return refuse(text, std::string(1, part[0]) + " is there twice");
   }
