@@ -160,6 +160,25 @@ TEST_CASE("tools: schedule check accepts a good file with its facts") {
   CHECK(contains(run_headrace(folder, {"schedule", "check", "good.csv"}).out, "good.csv: valid\n"));
 }
 
+TEST_CASE("tools: C10 schedule check shows where blocking sends stand still") {
+  const RunFolder folder;
+  folder.write("both_send.csv",
+               "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+               "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n");
+  const std::string cycle =
+      "rank 0 at 0SEND_F1 waits for rank 1; rank 1 at 1SEND_B0 waits for rank 0";
+  const Outcome outcome = run_headrace(folder, {"schedule", "check", "both_send.csv"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(contains(outcome.out,
+                 "given/rendezvous_tag, given/rendezvous_fifo, naive/rendezvous_tag, "
+                 "naive/rendezvous_fifo: deadlock: " +
+                     cycle));
+  CHECK(contains(outcome.out, ">0SEND_F1<"));
+  const Json answer =
+      Json::parse(run_headrace(folder, {"schedule", "check", "both_send.csv", "--json"}).out);
+  CHECK(contains(answer["reasons"]["given/rendezvous_tag"].get<std::string>(), cycle));
+}
+
 TEST_CASE("tools: a transfer in a compute only file is refused by name") {
   const RunFolder folder;
   folder.write("mixed.csv", "0F0,0SEND_F0,0B0\n1F0,1B0\n");

@@ -80,12 +80,15 @@ TEST_CASE("tools: schedule simulate has the keys scripts rely on in a stable ord
   CHECK(keys_of(answer) ==
         std::vector<std::string>{"schedule", "ranks", "chunks", "stages", "microbatches", "times",
                                  "makespan", "busy", "idle", "idle_causes", "bubble_global",
-                                 "bubble_span", "peak_activations", "hops", "deadlock",
+                                 "bubble_span", "peak_activations", "hops", "deadlock", "reasons",
                                  "least_buffers", "links", "critical_path"});
   CHECK(answer["deadlock"]["runtime"] == "ok");
   // Both neighbours send first: 1F1B needs a buffer where transfers are posted one by one.
   CHECK(answer["deadlock"]["naive/rendezvous_tag"] == "deadlock");
+  CHECK(contains(answer["reasons"]["naive/rendezvous_tag"].get<std::string>(), "0SEND_F1"));
+  CHECK(contains(answer["reasons"]["naive/rendezvous_tag"].get<std::string>(), "1SEND_B0"));
   CHECK(answer["deadlock"]["naive/buffer1_tag"] == "ok");
+  CHECK_FALSE(answer["reasons"].contains("naive/buffer1_tag"));
   CHECK(answer["deadlock"]["torch/rendezvous_tag"] == "ok");
   CHECK(answer["least_buffers"] == 1);
   CHECK(answer["links"].size() == 2);

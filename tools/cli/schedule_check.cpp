@@ -121,6 +121,9 @@ Status check(const CheckOptions& options) {
   std::cout << "peak activations per rank:";
   for (const std::int32_t peak : checked->peak_activations) std::cout << " " << peak;
   std::cout << "\n";
+  Json transports;
+  add_transports(transports, *checked->program, options.transports);
+  std::cout << transports_text(transports);
   return Status::ok();
 }
 

@@ -22,11 +22,15 @@ struct FindingText {
 [[nodiscard]] std::vector<FindingText> findings_of(const schedules::Program& program);
 
 // Adds `deadlock`: `runtime` and `lowering/model` -> `ok`, `deadlock` or `mismatch`;
-// `least_buffers`, the messages a directed link must hold for the naive lowering; and `links`:
-// from, to, kind and whether matching by order suffices there. Without `transports` only `runtime`
-// is judged.
+// `reasons`: why, for each that is not ok: the smallest cycle of waiting ranks or the wrong
+// message; `least_buffers`, the messages a directed link must hold for the naive lowering; and
+// `links`: from, to, kind and whether matching by order suffices there. Without `transports` only
+// `runtime` is judged.
 // @pre validate(program) is ok.
 void add_transports(Json& result, const schedules::Program& program, bool transports);
+
+// What add_transports found, in lines: how many are ok, each that is not with its reason, buffers.
+[[nodiscard]] std::string transports_text(const Json& result);
 
 // Cross-rank transfers of one microbatch, activations and gradients, the mean over microbatches.
 [[nodiscard]] double hops_per_microbatch(const schedules::Program& program);

@@ -52,20 +52,6 @@ Json result_json(const ScheduleRequest& request, const SimulatedSchedule& simula
   return result;
 }
 
-// A line per verdict that is not `ok`, and what would help.
-void print_verdicts(const Json& result) {
-  std::size_t ok = 0;
-  for (const auto& [model, verdict] : result["deadlock"].items()) ok += verdict == "ok" ? 1 : 0;
-  std::cout << "transports      " << ok << " of " << result["deadlock"].size()
-            << " ways of moving messages are ok, the runtime's among them\n";
-  for (const auto& [model, verdict] : result["deadlock"].items())
-    if (verdict != "ok")
-      std::cout << "                " << model << ": " << verdict.get<std::string>() << "\n";
-  if (result.contains("least_buffers"))
-    std::cout << "buffers         " << result["least_buffers"]
-              << " per link are needed where transfers are posted one by one\n";
-}
-
 void print_text(const ScheduleRequest& request, const Json& result,
                 const SimulatedSchedule& simulated) {
   std::cout << sizes_text(simulated.loaded.program) << "\n";
@@ -81,7 +67,7 @@ void print_text(const ScheduleRequest& request, const Json& result,
   std::cout << " activations\nhops            "
             << number_text(hops_per_microbatch(simulated.loaded.program))
             << " transfers per microbatch\n";
-  print_verdicts(result);
+  std::cout << transports_text(result);
 }
 
 Status simulate(const ScheduleRequest& request) {
