@@ -71,7 +71,10 @@ Result<Program> parse_csv(std::string_view text, const CsvOptions& options) {
   return Status{StatusCode::kConfig, place_text(options.source, fault) + ": " + fault.text};
 }
 
-std::string write_csv(const Program& program, CsvForm form) {
+namespace {
+
+// What write_csv shows of a program.
+Program shown_in(const Program& program, CsvForm form) {
   const auto is_left_out = [&](const Action& action) {
     return is_step_end(action.kind) || (form == CsvForm::kComputeOnly && is_transfer(action.kind));
   };
@@ -81,16 +84,46 @@ std::string write_csv(const Program& program, CsvForm form) {
     list.erase(std::remove_if(list.begin(), list.end(), is_left_out), list.end());
     list = with_whole_pairs(list);
   }
-  return to_csv(shown);
+  return shown;
+}
+
+void append_row(const std::vector<Action>& list, std::string* out) {
+  for (std::size_t i = 0; i < list.size();) {
+    if (i > 0) *out += ',';
+    *out += detail::cell_text(list, &i);
+  }
+}
+
+// `,2WAIT_SEND_F0` for each send of the row.
+void append_waits(const std::vector<Action>& list, std::string* out) {
+  for (const Action& action : list) {
+    const bool is_forward = action.kind == ActionKind::kSendForward;
+    if (!is_forward && action.kind != ActionKind::kSendBackward) continue;
+    *out += ',' + std::to_string(action.stage.value) +
+            (is_forward ? "WAIT_SEND_F" : "WAIT_SEND_B") + std::to_string(action.microbatch.value);
+  }
+}
+
+}  // namespace
+
+std::string write_csv(const Program& program, CsvForm form) {
+  return to_csv(shown_in(program, form));
+}
+
+std::string write_csv_with_waits(const Program& program) {
+  std::string out;
+  for (const std::vector<Action>& list : shown_in(program, CsvForm::kComputeComms).actions) {
+    append_row(list, &out);
+    append_waits(list, &out);
+    out += '\n';
+  }
+  return out;
 }
 
 std::string to_csv(const Program& program) {
   std::string out;
   for (const std::vector<Action>& list : program.actions) {
-    for (std::size_t i = 0; i < list.size();) {
-      if (i > 0) out += ',';
-      out += detail::cell_text(list, &i);
-    }
+    append_row(list, &out);
     out += '\n';
   }
   return out;

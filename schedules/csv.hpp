@@ -66,6 +66,10 @@ struct CsvReading {
 // name, and for the placement where several mean the same (one rank, one chunk: loop).
 [[nodiscard]] std::string write_csv(const Program& program, CsvForm form);
 
+// Compute-comms with a WAIT_SEND for every send at the end of its row, where each send has long
+// ended: PyTorch 2.15 wants one for each, earlier versions know none. Reading leaves them out.
+[[nodiscard]] std::string write_csv_with_waits(const Program& program);
+
 // Every action of the program as it is, the step's end included: for messages and tests.
 [[nodiscard]] std::string to_csv(const Program& program);
 

@@ -17,7 +17,8 @@
 // Models, by name:
 //  rendezvous_tag   a send ends when its receive is posted; messages are matched by what they are
 //  rendezvous_fifo  the same, but the n-th send of a directed link meets the n-th receive
-//  buffer1_tag      each directed link holds one message; a send ends when that has room
+//  buffer1_tag      each directed link holds one message; a send ends when that has room, or when
+//                   its receive is posted already, which takes it past a full buffer
 //  buffered_tag     each directed link holds any number
 //  buffered_fifo    the same, the n-th send meets the n-th receive
 //  async_pair_fifo  transfers join a queue per peer and take place in its order, as rendezvous of

@@ -313,6 +313,17 @@ TEST_CASE("csv: C40 transfers without a partner are for the validator to name") 
   CHECK(contains(judged("0F0,0SEND_F0,1F0,1SEND_F0,2F0,2B0,1B0,0B0\n"), "0SEND_F0"));
 }
 
+TEST_CASE("csv: every send has its wait at the end of the row where that is asked for") {
+  const Program program = parse_csv("0F0,0B0\n1F0,1B0\n", {}).value();
+  const std::string text = write_csv_with_waits(program);
+  CHECK(text ==
+        "0F0,0SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0\n1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0\n");
+  const CsvReading reading = read(text, CsvForm::kComputeComms);
+  REQUIRE(reading.program);
+  CHECK(write_csv(*reading.program, CsvForm::kComputeComms) ==
+        write_csv(program, CsvForm::kComputeComms));
+}
+
 TEST_CASE("csv: comms in old letters with a full backward on one rank are read") {
   // The file PyTorch's own pipelining tests compare with, in the old letters.
   const std::string text =

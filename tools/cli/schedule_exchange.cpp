@@ -12,9 +12,11 @@ struct ExchangeOptions {
   ScheduleRequest request;
   std::string form = "compute-only";
   std::string out;
+  bool send_waits = false;
 };
 
 std::string csv_of(const ExchangeOptions& options, const schedules::Program& program) {
+  if (options.send_waits) return schedules::write_csv_with_waits(program);
   return schedules::write_csv(program, options.form == "compute-only"
                                            ? schedules::CsvForm::kComputeOnly
                                            : schedules::CsvForm::kComputeComms);
@@ -42,6 +44,10 @@ Json result_json(const ExchangeOptions& options, const LoadedSchedule& loaded,
 }
 
 Status exchange(const ExchangeOptions& options) {
+  if (options.send_waits && options.form != "compute-comms") {
+    return {StatusCode::kConfig,
+            "--send-waits: a compute-only file has no sends to wait for; add --form compute-comms"};
+  }
   const Result<LoadedSchedule> loaded = load_schedule(options.request);
   if (!loaded) return loaded.status();
   const std::string csv = csv_of(options, loaded->program);
@@ -62,6 +68,9 @@ void add_file_options(CLI::App& command, ExchangeOptions& options) {
       .add_option("--form", options.form,
                   "compute-only (default), or compute-comms with sends and receives")
       ->check(CLI::IsMember({"compute-only", "compute-comms"}));
+  command.add_flag("--send-waits", options.send_waits,
+                   "compute-comms: end each row with a WAIT_SEND for every send, as PyTorch 2.15 "
+                   "wants and earlier ones refuse");
   command.add_option("--out", options.out, "Write to this file instead of standard output");
   add_json_flag(command, options.request.json);
 }
